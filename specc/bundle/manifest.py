@@ -1,0 +1,255 @@
+"""manifest.json: what a bundle holds and how a runtime, in any language, drives its engines.
+
+Shapes are tuples of integers and names of dimensions: B rows, S tokens of a row, R logit rows of a row, C cache rows,
+V vocabulary, P rotary positions. docs/engine-abi.md states the tensors of ABI version 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+MANIFEST_FILE: Final = "manifest.json"
+SCHEMA_VERSION: Final = 1
+ABI_MAJOR: Final = 1
+ABI_MINOR: Final = 0
+
+TensorDtype: TypeAlias = Literal["f32", "f16", "bf16", "i64", "i32", "bool"]
+Dimension: TypeAlias = int | str
+Neutral: TypeAlias = int | float | None
+EngineRole: TypeAlias = Literal["target", "draft"]
+EngineFormat: TypeAlias = Literal["onnx", "tensorrt-rtx", "tensorrt"]
+AcceptanceMode: TypeAlias = Literal["greedy", "coupled"]
+FinishReason: TypeAlias = Literal["stop", "length", "context"]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One named tensor of an engine.
+
+    Attributes:
+        name: the name it is bound by.
+        dtype: element type.
+        shape: integers and dimension names.
+        required: a runtime must understand and feed it; an optional input is filled with `neutral`.
+        neutral: the fill of an optional input; None for required inputs and for outputs.
+    """
+
+    name: str
+    dtype: TensorDtype
+    shape: tuple[Dimension, ...]
+    required: bool
+    neutral: Neutral
+
+
+@dataclass(frozen=True)
+class CacheSpec:
+    """One cache tensor: the output is written in place into the input's memory.
+
+    Attributes:
+        layer: decoder layer, from 0.
+        input: name of the cache input, [B, KV, C, D].
+        output: name of the aliased output.
+        kind: how rows are laid out.
+    """
+
+    layer: int
+    input: str
+    output: str
+    kind: Literal["linear"]
+
+
+@dataclass(frozen=True)
+class ProfileSpec:
+    """An optimization profile: (min, opt, max) of the dimensions that vary. ONNX Runtime engines have one."""
+
+    name: Literal["prefill", "decode", "verify", "any"]
+    batch: tuple[int, int, int]
+    tokens: tuple[int, int, int]
+    logit_rows: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """One engine of the bundle.
+
+    Attributes:
+        role: whose forward pass it is.
+        variant: `main`, or `logits`: the same weights with the full logits as an additional output.
+        format: how the file is loaded.
+        file: path inside the bundle.
+        compute_dtype: dtype of activations.
+        inputs: every input, caches included.
+        outputs: every output, caches included.
+        caches: which inputs and outputs alias.
+        capacity: C when it is static; None when caches are bound in `capacity_buckets`.
+        capacity_buckets: ascending values of C that the runtime binds; the last covers max_length + slack.
+        profiles: the shapes the engine was built for.
+        compute_capabilities: SMs as `8.9`; empty for engines that run on CPUs.
+    """
+
+    role: EngineRole
+    variant: Literal["main", "logits"]
+    format: EngineFormat
+    file: str
+    compute_dtype: TensorDtype
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    caches: tuple[CacheSpec, ...]
+    capacity: int | None
+    capacity_buckets: tuple[int, ...]
+    profiles: tuple[ProfileSpec, ...]
+    compute_capabilities: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LimitsSpec:
+    """What the engines were built for; a request beyond it is refused, never clamped.
+
+    Attributes:
+        max_batch: rows of one call.
+        max_input: prompt tokens.
+        max_output: generated tokens.
+        max_length: prompt and generated tokens together: min(max_input + max_output, the model's context).
+        prefill_chunk: most tokens of one row in one call (S_max).
+        max_gamma: most drafts of one row in one call.
+        default_gamma: drafts a row proposes until acceptance has been measured.
+    """
+
+    max_batch: int
+    max_input: int
+    max_output: int
+    max_length: int
+    prefill_chunk: int
+    max_gamma: int
+    default_gamma: int
+
+
+@dataclass(frozen=True)
+class SamplingSpec:
+    """Defaults of the bundle for requests that do not say; temperature 0 is greedy, top_k 0 / top_p 1 / min_p 0 are off.
+
+    Attributes:
+        source: where the defaults come from.
+        candidates: truncated sampling is defined on this many largest logits.
+    """
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    source: Literal["recipe", "generation_config", "neutral"]
+    candidates: int
+
+
+@dataclass(frozen=True)
+class NgramDraftSpec:
+    """The n-gram drafter: the tokens that followed the most recent occurrence of the last n tokens, n from max down."""
+
+    kind: Literal["ngram"]
+    min_ngram: int
+    max_ngram: int
+
+
+@dataclass(frozen=True)
+class NoDraftSpec:
+    """No drafter: every step is autoregressive."""
+
+    kind: Literal["none"]
+
+
+DraftSpec: TypeAlias = NgramDraftSpec | NoDraftSpec
+
+
+@dataclass(frozen=True)
+class TokenizerSpec:
+    """Tokenizer files and rules.
+
+    Attributes:
+        file: tokenizer.json inside the bundle.
+        chat_template: jinja2 file inside the bundle, or None.
+        vocab_size: ids from 0 below this can be emitted and decoded.
+        stop_ids: each ends generation; the union of config, generation_config and tokenizer.
+        bos_id: None when the model has none.
+        add_bos: whether encoding a plain prompt puts bos_id first (the template of a chat says it itself).
+    """
+
+    file: str
+    chat_template: str | None
+    vocab_size: int
+    stop_ids: tuple[int, ...]
+    bos_id: int | None
+    add_bos: bool
+
+
+@dataclass(frozen=True)
+class FallbackSpec:
+    """When speculation gives way to AR: predicted speed-up below min_speedup over `window` rounds; probe after that many tokens."""
+
+    min_speedup: float
+    window: int
+    probe_after: int
+
+
+@dataclass(frozen=True)
+class RoutingSpec:
+    """Which requests speculate in mode `auto`: those that may generate at least min_new_tokens."""
+
+    min_new_tokens: int
+
+
+@dataclass(frozen=True)
+class RuntimeSpec:
+    """The runtime's policies."""
+
+    fallback: FallbackSpec
+    routing: RoutingSpec
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What a runtime must know of the model: vocab_size is the width of the logits that can be sampled."""
+
+    family: str
+    vocab_size: int
+    num_hidden_layers: int
+    num_key_value_heads: int
+    head_dim: int
+    max_position_embeddings: int
+
+
+@dataclass(frozen=True)
+class FileSpec:
+    """Digest of one file of the bundle (sha256 in hex) and its size in bytes."""
+
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The whole of manifest.json.
+
+    `files` lists every file of the bundle except manifest.json and certificate.json. `recipe` is the resolved recipe.
+    `notes` are sentences for people: features a back end lost, defaults taken from the checkpoint.
+    """
+
+    schema: int
+    abi: tuple[int, int]
+    name: str
+    specc_version: str
+    backend: str
+    gpu: str
+    acceptance: AcceptanceMode
+    features: tuple[str, ...]
+    model: ModelSpec
+    limits: LimitsSpec
+    sampling: SamplingSpec
+    draft: DraftSpec
+    runtime: RuntimeSpec
+    tokenizer: TokenizerSpec | None
+    engines: tuple[EngineSpec, ...]
+    toolchain: dict[str, str]
+    notes: tuple[str, ...]
+    files: dict[str, FileSpec]
+    recipe: dict[str, Any]

@@ -1,0 +1,73 @@
+"""The source checkpoint as the rest of the compiler sees it: one interface for safetensors folders and GGUF files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from specc.checkpoint.facts import ModelFacts, TokenFacts
+
+Float32Array: TypeAlias = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class TensorHeader:
+    """Where a tensor lies and how it is stored; nothing of its content was read.
+
+    Attributes:
+        name: canonical Hugging Face name, as `model.layers.0.self_attn.q_proj.weight`.
+        shape: logical shape, Linear weights as [out, in].
+        encoding: `f32`, `f16`, `bf16` (plain row-major elements) or a GGUF block type in lower case, as `q4_1`.
+        file: absolute path of the file that holds it.
+        offset: first byte in the file.
+        nbytes: bytes in the file.
+        plain: the bytes are the canonical tensor itself (right order, no block encoding, no permutation), so external
+            data may point at them.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    encoding: str
+    file: Path
+    offset: int
+    nbytes: int
+    plain: bool
+
+
+class SourceCheckpoint(Protocol):
+    """An opened source checkpoint: headers are parsed, tensors are not read."""
+
+    @property
+    def uri(self) -> str:
+        """The model reference as the recipe states it."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What the model is."""
+
+    @property
+    def tokens(self) -> TokenFacts:
+        """Special tokens and generation defaults."""
+
+    @property
+    def headers(self) -> dict[str, TensorHeader]:
+        """Every tensor by canonical name, in file order."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file that the checkpoint consists of, in a stable order: what its digest is made of."""
+
+    def read_float32(self, name: str) -> Float32Array:
+        """Return one tensor dequantized to float32, of the shape its header states.
+
+        Raises:
+            KeyError: no such tensor (a bug of the caller: headers tell).
+            SpeccError: the bytes are damaged.
+        """
+
+    def tokenizer(self) -> Any | None:  # noqa: ANN401 - tokenizers.Tokenizer, imported where it is built
+        """Return the `tokenizers.Tokenizer`, or None when the checkpoint has none."""

@@ -1,0 +1,107 @@
+"""The Plan: every decision of a build, taken before any weight is read. After it nothing is defaulted or re-decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from specc.bundle.manifest import (
+    AcceptanceMode,
+    DraftSpec,
+    LimitsSpec,
+    ProfileSpec,
+    RuntimeSpec,
+    SamplingSpec,
+)
+from specc.checkpoint.facts import ModelFacts, TokenFacts
+
+PLAN_FILE: Final = "plan.json"
+
+
+@dataclass(frozen=True)
+class GraphPlan:
+    """How the target graph is authored.
+
+    Attributes:
+        compute_dtype: dtype of activations, weights in arithmetic, and caches.
+        capacity: C when static (TensorRT), None when it is a dimension (ONNX Runtime).
+        capacity_buckets: values of C that the runtime binds, ascending; the last is the largest. One value when static.
+        max_logit_rows: R_max = max_gamma + 1.
+        acceptance: how drafts are verified in the graph.
+        candidates: K of truncated sampling, at most vocab_size.
+        features: additional outputs of the main variant.
+        variants: which graphs are made over the same weights.
+    """
+
+    compute_dtype: Literal["f32", "f16", "bf16"]
+    capacity: int | None
+    capacity_buckets: tuple[int, ...]
+    max_logit_rows: int
+    acceptance: AcceptanceMode
+    candidates: int
+    features: tuple[Literal["logits", "token_logprobs"], ...]
+    variants: tuple[Literal["main", "logits"], ...]
+
+
+@dataclass(frozen=True)
+class BackendPlan:
+    """The back end and what it is told.
+
+    Attributes:
+        name: key of the registry in `specc.backends`.
+        profiles: shapes to build for.
+        compute_capabilities: SMs as `8.9`, ascending; empty on CPUs.
+    """
+
+    name: Literal["onnxruntime", "tensorrt-rtx"]
+    profiles: tuple[ProfileSpec, ...]
+    compute_capabilities: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MemoryItem:
+    """One line of the memory table, in bytes, with the arithmetic in words."""
+
+    name: str
+    bytes: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class TargetPlan:
+    """The target model.
+
+    Attributes:
+        uri: the model reference of the recipe.
+        scheme: row of `catalog/schemes.py`.
+        facts, tokens: of the source checkpoint.
+    """
+
+    uri: str
+    scheme: str
+    facts: ModelFacts
+    tokens: TokenFacts
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole of plan.json.
+
+    Attributes:
+        notes: sentences for people: what was derived, which wish could not be met.
+        recipe: the resolved recipe.
+    """
+
+    schema: int
+    name: str
+    target: TargetPlan
+    draft: DraftSpec
+    graph: GraphPlan
+    backend: BackendPlan
+    gpu: str
+    limits: LimitsSpec
+    sampling: SamplingSpec
+    runtime: RuntimeSpec
+    memory: tuple[MemoryItem, ...]
+    notes: tuple[str, ...]
+    recipe: dict[str, Any]
