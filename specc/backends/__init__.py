@@ -1,0 +1,1 @@
+"""Builders of engines; the registry is a literal dict."""

@@ -1,0 +1,1 @@
+"""Frozen rows of facts, each with its source."""

@@ -1,0 +1,1 @@
+"""Checks a bundle by running it: parity and step costs."""

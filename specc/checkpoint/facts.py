@@ -17,7 +17,8 @@ class RopeFacts:
     Attributes:
         theta: base of the frequency ladder.
         scaling: kind of frequency scaling; `llama3` uses the four numbers below, `linear` only `factor`.
-        factor, low_freq_factor, high_freq_factor, original_max_position_embeddings: as in `rope_scaling`; 1.0 / 0 where unused.
+        factor, low_freq_factor, high_freq_factor, original_max_position_embeddings: as in `rope_scaling`;
+            1.0 and 0 where unused.
     """
 
     theta: float
@@ -36,13 +37,13 @@ class ModelFacts:
         family: key of `specc.catalog.families.FAMILIES`.
         architecture: `architectures[0]` of the Hugging Face configuration, or the GGUF architecture.
         vocab_size: rows of the embedding, the width of the head.
-        emitted_vocab_size: ids from 0 below this belong to the tokenizer; the rest is padding that must never be picked.
+        emitted_vocab_size: ids from 0 below this belong to the tokenizer; the rest is padding, never picked.
         head_dim: as stated, else hidden_size / num_attention_heads.
         attention_bias: q, k and v projections have bias tensors.
         attention_output_bias: the output projection has one.
         mlp_bias: the feed-forward projections have them.
         tie_word_embeddings: there is no head tensor of its own; the embedding is the head.
-        stored_dtype: dtype of the bulk of the stored weights (`f32`, `f16`, `bf16`, or a GGUF block type in lower case).
+        stored_dtype: of the bulk of the weights: `f32`, `f16`, `bf16`, or a GGUF block type in lower case.
     """
 
     family: str

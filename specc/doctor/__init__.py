@@ -1,0 +1,1 @@
+"""Rules that a recipe and its checkpoints must pass; one rule a file."""

@@ -1,0 +1,1 @@
+"""ONNX authoring: the canonical target and draft graphs."""

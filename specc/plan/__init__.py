@@ -1,0 +1,1 @@
+"""From a recipe and source headers to every decision of the build."""

@@ -1,0 +1,1 @@
+"""The user's YAML: its schema and how it is read."""

@@ -1,0 +1,1 @@
+"""Executes bundles: sessions, scheduling, drafting, policies. Ships without the compiler."""

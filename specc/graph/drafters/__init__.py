@@ -1,0 +1,1 @@
+"""Draft graphs, one kind a file."""

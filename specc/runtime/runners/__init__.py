@@ -1,0 +1,1 @@
+"""What executes an engine, one vendor a file."""
