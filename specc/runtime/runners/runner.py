@@ -1,0 +1,52 @@
+"""What executes a target engine: it owns the caches; the scheduler owns everything else."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from specc.bundle.manifest import EngineSpec
+
+Array: TypeAlias = npt.NDArray[Any]
+Arrays: TypeAlias = dict[str, Array]
+
+
+class TargetRunner(Protocol):
+    """A loaded target engine with caches for a number of slots; a call takes a contiguous range of slots as its rows."""
+
+    @property
+    def spec(self) -> EngineSpec:
+        """The engine's tensors and shapes."""
+
+    def reserve(self, slots: int, length: int) -> None:
+        """Make room for `slots` rows of at least `length` cache rows each, keeping what the caches hold.
+
+        Capacity follows the real length in the engine's buckets; it never shrinks below what is in use.
+        """
+
+    def step(self, first_slot: int, inputs: Arrays) -> Arrays:
+        """Run one call whose row b is slot first_slot + b.
+
+        Args:
+            first_slot: slot of row 0.
+            inputs: every non-cache input of `spec`, of the dtypes the ABI states; `input_ids` [B,S] gives B and S.
+
+        Returns:
+            Every non-cache output by name, owned by the caller.
+        """
+
+    def close(self) -> None:
+        """Free the engine and its caches."""
+
+
+def neutral_inputs(spec: EngineSpec, rows: int, given: Arrays) -> Arrays:
+    """Return `given` completed with the neutral fill of the engine's other optional [B] inputs."""
+    dtypes = {"i64": np.int64, "i32": np.int32, "f32": np.float32}
+    cache_names = {cache.input for cache in spec.caches}
+    full = dict(given)
+    for tensor in spec.inputs:
+        if tensor.name not in full and tensor.name not in cache_names and tensor.neutral is not None:
+            full[tensor.name] = np.full((rows,), tensor.neutral, dtype=dtypes[tensor.dtype])
+    return full
