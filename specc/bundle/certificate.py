@@ -24,8 +24,14 @@ class ParityCheck:
     Attributes:
         mode: acceptance mode.
         temperature: of the cell; 0 is greedy.
+        top_k: of the cell; 0 is off.
+        top_p: of the cell; 1 is off.
+        min_p: of the cell; 0 is off.
+        gamma: most drafts a round.
         prompts: how many prompts were generated twice.
         tokens: AR tokens compared.
+        rounds: speculative rounds that it took; a check without rounds has shown nothing.
+        accepted: drafts accepted in them.
         equal: prompts whose ids agree to the last one.
         near_ties: prompts that first differ where the AR step's gap of the two best values was under `epsilon`.
         epsilon: the stated gap.
@@ -33,8 +39,14 @@ class ParityCheck:
 
     mode: Literal["greedy", "coupled"]
     temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    gamma: int
     prompts: int
     tokens: int
+    rounds: int
+    accepted: int
     equal: int
     near_ties: int
     epsilon: float

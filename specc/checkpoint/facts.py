@@ -77,6 +77,7 @@ class TokenFacts:
         add_bos: the tokenizer's own rule for plain text.
         chat_template: jinja2 text, None when there is none.
         temperature, top_k, top_p, min_p: of generation_config where `do_sample` is true; None where not stated.
+        eos_id: the tokenizer's own end-of-sequence id, what chat templates call `eos_token`; None when it states none.
     """
 
     stop_ids: tuple[int, ...]
@@ -87,3 +88,4 @@ class TokenFacts:
     top_k: int | None
     top_p: float | None
     min_p: float | None
+    eos_id: int | None = None

@@ -46,6 +46,10 @@ class SourceCheckpoint(Protocol):
         """The model reference as the recipe states it."""
 
     @property
+    def revision(self) -> str | None:
+        """The hub's commit that the files are of; None for local files and packages."""
+
+    @property
     def facts(self) -> ModelFacts:
         """What the model is."""
 

@@ -1,9 +1,36 @@
-"""Codes SPC9nn: the command stage."""
+"""Codes SPC9nn: the command line and its environment."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from specc.errors.tree import CodeRow
+from specc.errors.tree import CodeRow, ExitStatus
 
-COMMAND: Final[dict[str, CodeRow]] = {}
+COMMAND: Final[dict[str, CodeRow]] = {
+    "SPC901": CodeRow(
+        "unknown name in `specc list` or `specc explain`",
+        "The command takes one of a fixed set of names, or a code that specc can print.",
+    ),
+    "SPC902": CodeRow(
+        "no prompt, or more than one source of prompts",
+        "`run`, `bench` and `verify` take prompts from exactly one of --prompt, --prompt-file and --prompts.",
+    ),
+    "SPC903": CodeRow(
+        "unreadable prompt file",
+        "A prompt file is UTF-8 text; a JSONL file holds one JSON value a line: a string, a list of token ids, or an "
+        "object with `prompt` or `messages`.",
+    ),
+    "SPC904": CodeRow(
+        "the output exists",
+        "specc does not overwrite a file that it is asked to create for the user.",
+    ),
+    "SPC905": CodeRow(
+        "the output cannot be written",
+        "The folder is missing or read-only, or the disk is full.",
+        ExitStatus.ENVIRONMENT,
+    ),
+    "SPC906": CodeRow(
+        "an option's value is out of its range",
+        "The option says which values it takes.",
+    ),
+}

@@ -1,1 +1,3 @@
-"""Passes from the canonical graph to what a back end builds; one pass a file."""
+"""Lowering: from the Plan and a source checkpoint to ONNX files over shared weights, by an ordered list of passes."""
+
+from __future__ import annotations

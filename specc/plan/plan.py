@@ -16,6 +16,7 @@ from specc.bundle.manifest import (
 from specc.checkpoint.facts import ModelFacts, TokenFacts
 
 PLAN_FILE: Final = "plan.json"
+PLAN_SCHEMA: Final = 1
 
 
 @dataclass(frozen=True)

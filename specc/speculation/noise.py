@@ -81,12 +81,12 @@ def uniform(bits: Int64Array) -> Float32Array:
 
 
 def gumbel(bits: Int64Array) -> Float32Array:
-    """Return -log(-log(u)) as float32, finite: from -2.82 to 16.64."""
+    """Return -log(-log(u)) as float32, finite: from -2.81 to 16.64."""
     return (-np.log(-np.log(uniform(bits)))).astype(np.float32)
 
 
 def _permute(left: Int64Array, right: Int64Array, rounds: tuple[Round, ...]) -> Halves:
     for a, b, c in rounds:
-        mixed: Int64Array = ((right * right + a * right + b) * c) // HALF % HALF
+        mixed = np.asarray(((right * right + a * right + b) * c) // HALF % HALF, dtype=np.int64)
         left, right = right, np.asarray((left + mixed) % HALF, dtype=np.int64)
     return left, right

@@ -14,7 +14,7 @@ Arrays: TypeAlias = dict[str, Array]
 
 
 class TargetRunner(Protocol):
-    """A loaded target engine with caches for a number of slots; a call takes a contiguous range of slots as its rows."""
+    """A loaded target engine with caches for a number of slots; a call takes a contiguous range of them as its rows."""
 
     @property
     def spec(self) -> EngineSpec:
@@ -23,7 +23,8 @@ class TargetRunner(Protocol):
     def reserve(self, slots: int, length: int) -> None:
         """Make room for `slots` rows of at least `length` cache rows each, keeping what the caches hold.
 
-        Capacity follows the real length in the engine's buckets; it never shrinks below what is in use.
+        Capacity follows the real length in the engine's buckets; it never shrinks below what is in use, and a slot uses
+        what `next_past` of its last call says. Slots from `slots` on are free.
         """
 
     def step(self, first_slot: int, inputs: Arrays) -> Arrays:

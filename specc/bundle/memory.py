@@ -1,0 +1,169 @@
+"""Digests of files, remembered between runs: hashing 141 GB takes minutes, looking at five numbers does not.
+
+A file is recognised by (device, inode, size, mtime_ns, ctime_ns). The memory is a text file of independent lines, each
+with its own check sum: processes append to it under a lock, and a torn or damaged line is passed over. It is only ever
+a saving: whatever is wrong with it, the files are read instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from specc.bundle.digests import HashProgress, sha256_from_file
+from specc.bundle.disk import files_below, remove_tree
+
+FileState: TypeAlias = tuple[int, int, int, int, int]
+
+KEEP_LINES: Final = 20_000
+COMPACT_BYTES: Final = 8 << 20
+FINE_NS: Final = 50_000_000  # the kernel's tick is 10 ms at most
+COARSE_NS: Final = 2_000_000_000  # FAT keeps times in steps of two seconds
+
+
+class DigestMemory:
+    """sha256 of files, from memory where the file is unchanged since it was read.
+
+    Args:
+        file: where the memory lies; None remembers within this object only.
+        rehash: do not use what earlier runs remembered.
+        progress: told about the bytes of files that have to be read.
+    """
+
+    def __init__(self, file: Path | None, rehash: bool = False, progress: HashProgress | None = None) -> None:
+        self._file = file
+        self._progress = progress
+        self._known: dict[FileState, str] = {}
+        if file is not None and not rehash:
+            self._known = _read_lines(file)
+
+    def sha256(self, path: Path) -> str:
+        """Return the sha256 of a file in hex, reading it only when it must be.
+
+        A file that changed within the clock's granularity before it was read is not remembered: a further change in
+        the same tick would leave all five numbers as they are.
+
+        Raises:
+            SpeccError: SPC612 it is not a regular file, or it changed while it was read.
+            OSError: it cannot be read.
+        """
+        started = time.time_ns()
+        state = file_state(path)
+        known = self._known.get(state)
+        if known is not None:
+            return known
+        digest = sha256_from_file(path, self._progress)
+        if file_state(path) == state and not _is_racy(state, started):
+            self._remember(state, digest)
+        return digest
+
+    def remember(self, path: Path, sha256: str) -> None:
+        """Take note of the digest of a file that nobody else can have changed since, as one in a private folder."""
+        self._remember(file_state(path), sha256)
+
+    @contextlib.contextmanager
+    def carried(self, path: Path) -> Iterator[None]:
+        """Keep a file's digest over a link or an unlink in the block: they change its ctime but not its content."""
+        with contextlib.ExitStack() as stack:
+            try:
+                file = stack.enter_context(path.open("rb", buffering=0))
+            except OSError:
+                yield
+                return
+            before = _state_from_stat(os.fstat(file.fileno()))
+            yield
+            after = _state_from_stat(os.fstat(file.fileno()))
+            known = self._known.get(before)
+            if known is not None and after != before and after[:4] == before[:4]:
+                self._remember(after, known)
+
+    def remove_tree(self, folder: Path) -> None:
+        """Remove a folder as far as possible, keeping the digests of files that have other links."""
+        if not folder.is_symlink() and folder.is_dir():
+            for _, path in files_below(folder):
+                with contextlib.suppress(OSError):
+                    if path.lstat().st_nlink > 1:
+                        with self.carried(path):
+                            path.unlink()
+        remove_tree(folder)
+
+    def _remember(self, state: FileState, sha256: str) -> None:
+        if self._known.get(state) == sha256:
+            return
+        self._known[state] = sha256
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                _append_line(self._file, _line_from_entry(state, sha256))
+
+
+def file_state(path: Path) -> FileState:
+    """Return the five numbers a file is recognised by."""
+    return _state_from_stat(path.stat())
+
+
+def _state_from_stat(found: os.stat_result) -> FileState:
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _is_racy(state: FileState, started: int) -> bool:
+    changed = max(state[3], state[4])
+    granularity = COARSE_NS if state[3] % 1_000_000_000 == 0 else FINE_NS
+    return started - changed < granularity
+
+
+def _line_from_entry(state: FileState, sha256: str) -> bytes:
+    text = f"{' '.join(map(str, state))} {sha256}"
+    return f"{zlib.crc32(text.encode()):08x} {text}\n".encode()
+
+
+def _entry_from_line(line: bytes) -> tuple[FileState, str] | None:
+    check, _, text = line.partition(b" ")
+    fields = text.split(b" ")
+    if len(fields) != 6 or check != b"%08x" % zlib.crc32(text):
+        return None
+    try:
+        device, inode, size, mtime, ctime = map(int, fields[:5])
+        return (device, inode, size, mtime, ctime), fields[5].decode("ascii")
+    except ValueError:
+        return None
+
+
+def _read_lines(file: Path) -> dict[FileState, str]:
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return {}
+    entries = dict(entry for line in content.split(b"\n") if (entry := _entry_from_line(line)) is not None)
+    if len(content) > COMPACT_BYTES:
+        with contextlib.suppress(OSError):
+            _compact(file, entries)
+    return entries
+
+
+def _compact(file: Path, entries: dict[FileState, str]) -> None:
+    newest = list(entries.items())[-KEEP_LINES:]
+    partial = file.with_name(f"{file.name}.{os.urandom(8).hex()}")
+    try:
+        partial.write_bytes(b"".join(_line_from_entry(state, sha256) for state, sha256 in newest))
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _append_line(file: Path, line: bytes) -> None:
+    import fcntl
+
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        size = os.fstat(handle).st_size
+        if size and os.pread(handle, 1, size - 1) != b"\n":  # an earlier process died within its line
+            line = b"\n" + line
+        os.write(handle, line)
+    finally:
+        os.close(handle)

@@ -1,0 +1,119 @@
+"""What each back end of this version runs. Planning refuses the rest by name and says what can be used instead.
+
+Measured with ONNX Runtime 1.32 and TensorRT-RTX 1.7.1; a row changes only with a measurement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from specc.bundle.manifest import AcceptanceMode
+
+BackendName: TypeAlias = Literal["onnxruntime", "tensorrt-rtx"]
+FeatureName: TypeAlias = Literal["logits", "token_logprobs"]
+ComputeDtype: TypeAlias = Literal["f32", "f16", "bf16"]
+
+ACCEPTANCE_MODES: Final[tuple[str, ...]] = ("greedy", "coupled", "rejection", "block", "typical")
+DRAFT_KINDS: Final[tuple[str, ...]] = ("ngram", "none", "model")
+FEATURES: Final[tuple[FeatureName, ...]] = ("logits", "token_logprobs")
+
+
+@dataclass(frozen=True)
+class SchemeSupport:
+    """A scheme that a back end runs.
+
+    Attributes:
+        compute_dtype: dtype of activations and caches in its graphs.
+        compute_capabilities: SMs it runs on, ascending; empty on the CPU.
+    """
+
+    compute_dtype: ComputeDtype
+    compute_capabilities: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BackendRow:
+    """A back end that this version builds for.
+
+    Attributes:
+        name: key of the row.
+        title: what it builds, in words.
+        compute_capabilities: SMs its engines run on, ascending; empty: it runs on CPUs.
+        elsewhere: what serves the SMs that it does not, in words.
+        default_scheme: where the recipe states none.
+        schemes: what it runs.
+        refused_schemes: what it could be thought to run, with the reason; any other scheme is simply not built yet.
+        acceptance: modes its graphs verify with.
+        draft_kinds: drafters that can feed it.
+        features: additional outputs it can have.
+        logits_variant: whether every bundle carries the variant with full logits over the same weights.
+        static_capacity: whether the cache length is fixed in the engine.
+        default_prefill_chunk: tokens of one prefill call where the recipe states none.
+    """
+
+    name: BackendName
+    title: str
+    compute_capabilities: tuple[str, ...]
+    elsewhere: str
+    default_scheme: str
+    schemes: dict[str, SchemeSupport]
+    refused_schemes: dict[str, str]
+    acceptance: tuple[AcceptanceMode, ...]
+    draft_kinds: tuple[str, ...]
+    features: tuple[FeatureName, ...]
+    logits_variant: bool
+    static_capacity: bool
+    default_prefill_chunk: int
+
+
+_RTX: Final = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
+_CPU_CASTS: Final = (
+    "ONNX Runtime computes it on CPUs through casts around float32 arithmetic: no faster than f32, and less exact"
+)
+
+BACKENDS: Final[dict[str, BackendRow]] = {
+    "onnxruntime": BackendRow(
+        name="onnxruntime",
+        title="ONNX graphs, run by ONNX Runtime on the CPU",
+        compute_capabilities=(),
+        elsewhere="tensorrt-rtx builds for GPUs",
+        default_scheme="f32",
+        schemes={"f32": SchemeSupport("f32", ())},
+        refused_schemes={
+            "f16": _CPU_CASTS,
+            "bf16": "ONNX Runtime has no bfloat16 arithmetic on CPUs",
+        },
+        acceptance=("greedy", "coupled"),
+        draft_kinds=("ngram", "none"),
+        features=("logits", "token_logprobs"),
+        logits_variant=True,
+        static_capacity=False,
+        default_prefill_chunk=128,
+    ),
+    "tensorrt-rtx": BackendRow(
+        name="tensorrt-rtx",
+        title="TensorRT-RTX engines, built ahead of time on any machine",
+        compute_capabilities=_RTX,
+        elsewhere="the back ends tensorrt and tensorrt-llm serve data-centre GPUs of SM 9.0 and 10.0",
+        default_scheme="f16",
+        schemes={
+            "f16": SchemeSupport("f16", _RTX),
+            "bf16": SchemeSupport("bf16", _RTX[1:]),
+        },
+        refused_schemes={"f32": "TensorRT-RTX has no fused attention for float32"},
+        acceptance=("greedy", "coupled"),
+        draft_kinds=("ngram", "none"),
+        features=("logits", "token_logprobs"),
+        logits_variant=False,
+        static_capacity=True,
+        default_prefill_chunk=512,
+    ),
+}
+
+UNBUILT_BACKENDS: Final[dict[str, str]] = {
+    "tensorrt": "TensorRT engines for one GPU, built on a machine that has it",
+    "tensorrt-llm": "a checkpoint and serving files for TensorRT-LLM, for models that need several GPUs",
+}
+
+BACKEND_NAMES: Final[tuple[str, ...]] = (*BACKENDS, *UNBUILT_BACKENDS)

@@ -1,0 +1,63 @@
+"""Prompts for a certificate when the user gives none: copying, code, lists, arithmetic, dialogue, prose.
+
+Repetition makes an n-gram drafter propose, plain prose makes it fail; both paths must give the text of AR decoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from specc.runtime.session import Prompt, Session
+
+BUNDLED_PROMPTS: Final[tuple[str, ...]] = (
+    "Repeat the following words and change every apple to a pear: apple, plum, apple, fig, apple, lime, apple.\n",
+    "The quick brown fox jumps over the lazy dog. The quick brown fox jumps over the lazy dog. The quick brown",
+    "def area(width, height):\n    return width * height\n\n\ndef perimeter(width, height):\n    return",
+    'Turn these names into JSON: Ada, Alan, Grace.\n[{"name": "Ada"}, {"name":',
+    "1 + 1 = 2\n2 + 2 = 4\n4 + 4 = 8\n8 + 8 =",
+    "Q: What is the capital of France?\nA: Paris.\nQ: What is the capital of Italy?\nA:",
+    "Write a short letter to a neighbour whose cat sleeps in your garden every afternoon.",
+    "Die Sonne scheint, und die Vögel singen im Garten. Am Nachmittag",
+)
+
+
+def prompt_ids(session: Session, prompts: Sequence[Prompt] | None) -> list[list[int]]:
+    """Return prompts in token ids.
+
+    Args:
+        session: of the bundle.
+        prompts: texts or ids, taken as they are; None takes the bundled ones, cut to what the bundle accepts, or random
+            ids for a bundle without a tokenizer.
+
+    Raises:
+        SpeccError: SPC709 a text for a bundle without a tokenizer.
+    """
+    if prompts is not None:
+        return [session.ids_from_text(p) if isinstance(p, str) else list(p) for p in prompts]
+    limits = session.manifest.limits
+    longest = min(limits.max_input, limits.max_length - 1)
+    if session.manifest.tokenizer is None:
+        return random_prompts(session.manifest.model.vocab_size, longest)
+    return [session.ids_from_text(text)[:longest] for text in BUNDLED_PROMPTS]
+
+
+def random_prompts(vocab_size: int, longest: int, count: int = 6, seed: int = 0) -> list[list[int]]:
+    """Return prompts of random token ids, for bundles without a tokenizer: half of them repeat themselves.
+
+    Args:
+        vocab_size: ids are below it.
+        longest: most tokens of a prompt, at least 1.
+        count: how many prompts.
+        seed: of the ids.
+    """
+    rng = np.random.default_rng(seed)
+    prompts = []
+    for index in range(count):
+        length = int(rng.integers(1, min(longest, 48) + 1))
+        period = max(1, length // 4) if index % 2 == 0 else length
+        passage = rng.integers(0, vocab_size, period)
+        prompts.append([int(passage[i % period]) for i in range(length)])
+    return prompts

@@ -1,0 +1,56 @@
+"""The command that builds a bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from specc.cli.options import AsJson, Offline, OutFolder, Overrides, RecipeFile
+from specc.cli.show import ERR, OUT, progress_bars, show_json
+from specc.pipeline import STAGES, BuildRequest, build, stage_from_name
+
+
+def build_bundle(
+    *,
+    recipe: RecipeFile,
+    overrides: Overrides = None,
+    out: OutFolder = Path("build"),
+    stop_after: Annotated[
+        str, typer.Option("--stop-after", metavar="STAGE", help=f"The last stage: {', '.join(STAGES)}.")
+    ] = "publish",
+    locked: Annotated[
+        bool, typer.Option("--locked", help="Build from exactly the sources and tools of the lock file, or fail.")
+    ] = False,
+    lock: Annotated[
+        Path | None,
+        typer.Option("--lock", help="The lock file; absent: that of the bundle there.", show_default=False),
+    ] = None,
+    offline: Offline = False,
+    rehash: Annotated[bool, typer.Option("--rehash", help="Do not trust remembered digests of files.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build the bundle of a recipe into OUT/NAME; what was built before is not built again."""
+    request = BuildRequest(
+        recipe,
+        tuple(overrides or ()),
+        out,
+        stage_from_name(stop_after),
+        locked or lock is not None,
+        lock,
+        offline,
+        rehash,
+    )
+
+    def say_waiting(what: str) -> None:
+        ERR.print(f"waiting for another process that is building the {what}", markup=False)
+
+    with progress_bars() as bars:
+        result = build(request, bars, say_waiting)
+    if as_json:
+        show_json({"path": str(result.path), "changed": result.changed, "notes": list(result.plan.notes)})
+        return
+    for note in result.plan.notes:
+        OUT.print(f"note: {note}", markup=False)
+    OUT.print(f"{result.path}{'' if result.changed else ' (unchanged)'}", markup=False)

@@ -1,0 +1,81 @@
+"""The application, and the one place where errors become messages and exit statuses."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated, NoReturn
+
+import click
+import typer
+
+from specc.cli import build_commands, bundle_commands, cache_commands, recipe_commands
+from specc.cli.show import show_error, show_json
+from specc.errors import ExitStatus, SpeccError, exit_status_from_error
+from specc.version import __version__
+
+app = typer.Typer(
+    name="specc",
+    help="A compiler for speculative decoding: recipe in, engines that verify drafted tokens out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("init")(recipe_commands.init)
+app.command("check")(recipe_commands.check)
+app.command("plan")(recipe_commands.plan)
+app.command("build")(build_commands.build_bundle)
+app.command("inspect")(bundle_commands.inspect)
+app.command("run")(bundle_commands.run)
+app.command("bench")(bundle_commands.bench)
+app.command("verify")(bundle_commands.verify)
+app.command("schema")(recipe_commands.schema)
+app.command("list")(recipe_commands.list_names)
+app.command("explain")(recipe_commands.explain)
+app.add_typer(cache_commands.app, name="cache")
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"specc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of every command stand behind it; this is the root."""
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with a status of `ExitStatus`."""
+    sys.exit(status_from_arguments(sys.argv[1:]))
+
+
+def status_from_arguments(arguments: list[str]) -> int:
+    """Run one command line and return its exit status; errors are printed."""
+    try:
+        result = app(arguments, standalone_mode=False, prog_name="specc")
+    except SpeccError as error:
+        show_error(error)
+        if "--json" in arguments:
+            show_json({"error": error.as_json()})
+        return exit_status_from_error(error)
+    except click.ClickException as error:
+        error.show()
+        return ExitStatus.USER_INPUT
+    except (KeyboardInterrupt, click.Abort):
+        typer.echo("interrupted", err=True)
+        return ExitStatus.INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+        return ExitStatus.DONE
+    except Exception:  # noqa: BLE001 - whatever is left is ours
+        traceback.print_exc()
+        typer.echo("This is a bug in specc. Please report it with the lines above.", err=True)
+        return ExitStatus.BUG
+    return result if isinstance(result, int) else ExitStatus.DONE

@@ -1,0 +1,102 @@
+"""Bundles, certificates and benchmarks on a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from specc.bundle.certificate import Certificate
+from specc.bundle.manifest import Manifest
+from specc.certify.bench import BenchReport
+from specc.cli.show import OUT, bytes_text, show_pairs, show_table
+
+
+def show_bundle(manifest: Manifest, bundle: Path) -> None:
+    """Print what a bundle is and holds."""
+    limits, sampling = manifest.limits, manifest.sampling
+    show_pairs(
+        [
+            ("bundle", str(bundle)),
+            ("name", manifest.name),
+            ("ABI", ".".join(map(str, manifest.abi))),
+            ("built by", ", ".join(f"{name} {version}" for name, version in manifest.toolchain.items())),
+            ("back end", f"{manifest.backend} for {manifest.gpu}"),
+            ("model", (f"{manifest.model.family}, {manifest.model.num_hidden_layers} layers, "
+             f"vocabulary {manifest.model.vocab_size}")),
+            ("draft", manifest.draft.kind),
+            ("acceptance", manifest.acceptance),
+            ("gamma", f"{limits.default_gamma} by default, at most {limits.max_gamma}"),
+            ("limits", (f"batch {limits.max_batch}, input {limits.max_input}, output {limits.max_output}, "
+             f"length {limits.max_length}")),
+            ("sampling", (f"temperature {sampling.temperature}, top_k {sampling.top_k}, top_p {sampling.top_p}, "
+             f"min_p {sampling.min_p} (from {sampling.source})")),
+        ]
+    )  # fmt: skip
+    OUT.print()
+    rows = []
+    for engine in manifest.engines:
+        cached = {cache.input for cache in engine.caches} | {cache.output for cache in engine.caches}
+        plain = [tensor.name for tensor in (*engine.inputs, *engine.outputs) if tensor.name not in cached]
+        sms = ", ".join(engine.compute_capabilities) or "CPU"
+        rows.append([engine.file, engine.compute_dtype, sms, f"{', '.join(plain)} and {len(engine.caches)} caches"])
+    show_table(["engine", "dtype", "runs on", "tensors"], rows)
+    OUT.print()
+    files = [[name, bytes_text(spec.size), spec.sha256[:16]] for name, spec in manifest.files.items()]
+    show_table(["file", "size", "sha256"], files, right=frozenset({1}))
+    for note in manifest.notes:
+        OUT.print(f"note: {note}", markup=False)
+
+
+def show_certificate(certificate: Certificate) -> None:
+    """Print the checks and the step costs, these relative to one AR step."""
+    rows = [
+        [
+            check.mode,
+            f"{check.temperature:g}",
+            str(check.top_k),
+            f"{check.top_p:g}",
+            f"{check.min_p:g}",
+            str(check.gamma),
+            f"{check.equal}/{check.prompts}",
+            str(check.near_ties),
+            str(check.tokens),
+            f"{(check.accepted + check.rounds) / check.rounds:.2f}" if check.rounds else "-",
+        ]
+        for check in certificate.parity
+    ]
+    columns = ["mode", "temp", "top_k", "top_p", "min_p", "gamma", "equal", "near ties", "tokens", "MAL"]
+    show_table(columns, rows, right=frozenset(range(1, len(columns))))
+    if certificate.step_costs:
+        OUT.print()
+        one = certificate.step_costs[0].seconds
+        tokens = sorted({cost.tokens for cost in certificate.step_costs})
+        grid = {(cost.batch, cost.tokens): f"{cost.seconds / one:.2f}" for cost in certificate.step_costs}
+        batches = sorted({cost.batch for cost in certificate.step_costs})
+        cost_rows = [[str(batch), *(grid.get((batch, count), "-") for count in tokens)] for batch in batches]
+        header = ["T(B,S)/T(1,1)  B \\ S", *map(str, tokens)]
+        show_table(header, cost_rows, right=frozenset(range(1, len(header))))
+    reason = f": {certificate.reason}" if certificate.reason else ""
+    OUT.print(f"\n{certificate.status}{reason} ({certificate.machine})", markup=False)
+
+
+def show_bench(report: BenchReport) -> None:
+    """Print the ratios."""
+    rows = [
+        [
+            str(index),
+            str(prompt.prompt_tokens),
+            str(prompt.completion_tokens),
+            "yes" if prompt.same_ids else "NO",
+            "-" if prompt.mal is None else f"{prompt.mal:.2f}",
+            f"{prompt.decode_speedup:.2f}",
+        ]
+        for index, prompt in enumerate(report.prompts)
+    ]
+    columns = ["prompt", "input", "output", "same ids", "MAL", "AR time / time"]
+    show_table(columns, rows, right=frozenset(range(1, len(columns))))
+    expected = "" if report.expected_speedup is None else f", by step costs {report.expected_speedup:.2f}"
+    mal = "-" if report.mal is None else f"{report.mal:.2f}"
+    OUT.print(
+        f"\n{report.mode} against ar: {report.decode_speedup:.2f} times as fast in decoding "
+        f"({report.lowest:.2f} to {report.highest:.2f} over rounds{expected}), MAL {mal}",
+        markup=False,
+    )

@@ -1,0 +1,76 @@
+"""How results look on a terminal: errors on standard error, results on standard output, progress on standard error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from specc.errors import SpeccError
+
+OUT: Final = Console(highlight=False, soft_wrap=True)
+ERR: Final = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def show_error(error: SpeccError) -> None:
+    """Print a user's error, without a traceback."""
+    ERR.print(str(error), markup=False)
+
+
+def show_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Print one JSON value on one line of standard output."""
+    print(json.dumps(value, ensure_ascii=False))  # noqa: T201 - a machine reads this
+
+
+def show_pairs(pairs: list[tuple[str, str]]) -> None:
+    """Print names and values, aligned."""
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        OUT.print(f"{name:<{width}}  {value}", markup=False)
+
+
+def show_table(columns: list[str], rows: list[list[str]], right: frozenset[int] = frozenset()) -> None:
+    """Print a plain table; the columns in `right` are aligned right."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if index in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(cell.replace("[", r"\[") for cell in row))
+    OUT.print(table)
+
+
+def bytes_text(count: int) -> str:
+    """Return a number of bytes as people read it, in powers of 1024."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError
+
+
+class Bars:
+    """Progress bars of long stages, one a stage, on standard error."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Show how far a stage is."""
+        if what not in self._tasks:
+            self._tasks[what] = self._progress.add_task(what, total=total)
+        self._progress.update(self._tasks[what], completed=done, total=total)
+
+
+@contextmanager
+def progress_bars() -> Iterator[Bars]:
+    """Show progress while the block runs; nothing where standard error is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as progress:
+        yield Bars(progress)

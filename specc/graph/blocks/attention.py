@@ -1,0 +1,113 @@
+"""Self-attention over a linear cache that is written in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from specc.checkpoint.facts import ModelFacts
+from specc.graph.blocks.linear import linear
+from specc.graph.blocks.rotary import Rotary
+from specc.graph.builder import DATA_TYPES, Builder
+from specc.plan.plan import GraphPlan
+
+
+@dataclass(frozen=True)
+class AttentionStep:
+    """What the attention of every layer shares in one step.
+
+    Attributes:
+        past_lengths: int64 [B], where this step's rows go in the cache.
+        mask: bool [B, 1, S, C], true where a query may look.
+        rotary: tables and positions.
+    """
+
+    past_lengths: ir.Value
+    mask: ir.Value
+    rotary: Rotary
+
+
+def causal_mask(builder: Builder, positions: ir.Value, cache: ir.Value) -> ir.Value:
+    """Return the mask of one step: cache row k is visible to a query at position p iff k <= p.
+
+    It also hides stale rows. An explicit mask, because TensorRT-RTX drops `nonpad_kv_seqlen` without a word and would
+    then align a causal mask at the wrong end.
+
+    Args:
+        builder: where the nodes go.
+        positions: int64 [B, S], absolute positions of the queries.
+        cache: any cache, [B, KV, C, D]; it tells C.
+
+    Returns:
+        bool [B, 1, S, C].
+    """
+    capacity = builder.op("Shape", cache, name="mask.capacity", start=2, end=3)  # [1]
+    count = builder.op("Squeeze", capacity, name="mask.count")
+    rows = builder.op("Range", builder.i64_scalar(0), count, builder.i64_scalar(1), name="mask.rows")  # [C]
+    queries = builder.op("Unsqueeze", positions, builder.i64(1, 3), name="mask.queries")  # [B, 1, S, 1]
+    return builder.op("LessOrEqual", rows, queries, name="mask")  # [B, 1, S, C]
+
+
+def attention(
+    builder: Builder,
+    x: ir.Value,
+    name: str,
+    *,
+    facts: ModelFacts,
+    graph: GraphPlan,
+    step: AttentionStep,
+    caches: tuple[ir.Value, ir.Value],
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Return attention of one layer and its updated caches.
+
+    Args:
+        builder: where the nodes go.
+        x: [B, S, H], normalized.
+        name: canonical prefix, as `model.layers.0.self_attn`.
+        facts: of the model.
+        graph: the dtype.
+        step: what layers share.
+        caches: key and value cache, [B, KV, C, D], graph inputs.
+
+    Returns:
+        output [B, S, H], key cache out, value cache out: graph outputs, of one TensorScatter each, as TensorRT demands.
+    """
+    heads, kv_heads, dim = facts.num_attention_heads, facts.num_key_value_heads, facts.head_dim
+
+    def projected(kind: str, count: int) -> ir.Value:
+        flat = linear(
+            builder,
+            x,
+            f"{name}.{kind}_proj",
+            into=facts.hidden_size,
+            out=count * dim,
+            dtype=graph.compute_dtype,
+            bias=facts.attention_bias,
+        )  # [B, S, count*D]
+        split = builder.op("Reshape", flat, builder.i64(0, 0, count, dim), name=f"{name}.{kind}_split")
+        return builder.op("Transpose", split, name=f"{name}.{kind}_heads", perm=[0, 2, 1, 3])  # [B, count, S, D]
+
+    query = step.rotary.apply(projected("q", heads), f"{name}.q_rotated")
+    query.type, query.shape = ir.TensorType(DATA_TYPES[graph.compute_dtype]), ir.Shape(("B", heads, "S", dim))
+    key = step.rotary.apply(projected("k", kv_heads), f"{name}.k_rotated")  # [B, KV, S, D]
+    value = projected("v", kv_heads)  # [B, KV, S, D]
+    key_out, value_out = (
+        builder.op(
+            "TensorScatter", cache, update, step.past_lengths, name=f"{name}.{kind}_cache", axis=2, mode="linear"
+        )
+        for kind, cache, update in (("k", caches[0], key), ("v", caches[1], value))
+    )
+    mixed = builder.op("Attention", query, key_out, value_out, step.mask, name=f"{name}.attention")  # [B, N, S, D]
+    joined = builder.op("Transpose", mixed, name=f"{name}.joined_heads", perm=[0, 2, 1, 3])  # [B, S, N, D]
+    flat = builder.op("Reshape", joined, builder.i64(0, 0, heads * dim), name=f"{name}.joined")  # [B, S, N*D]
+    output = linear(
+        builder,
+        flat,
+        f"{name}.o_proj",
+        into=heads * dim,
+        out=facts.hidden_size,
+        dtype=graph.compute_dtype,
+        bias=facts.attention_output_bias,
+    )  # [B, S, H]
+    return output, key_out, value_out

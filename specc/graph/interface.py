@@ -1,0 +1,65 @@
+"""The tensors of the target engine: docs/engine-abi.md as rows of a manifest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from specc.bundle.manifest import CacheSpec, Dimension, Neutral, TensorDtype, TensorSpec
+from specc.checkpoint.facts import ModelFacts
+from specc.plan.plan import GraphPlan
+
+SAMPLING_INPUTS: Final[tuple[tuple[str, TensorDtype, Neutral], ...]] = (
+    ("temperature", "f32", 0.0),
+    ("top_k", "i64", 0),
+    ("top_p", "f32", 1.0),
+    ("min_p", "f32", 0.0),
+    ("seed", "i64", 0),
+)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a graph takes and gives, in the order of its inputs and outputs."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    caches: tuple[CacheSpec, ...]
+
+
+def target_interface(facts: ModelFacts, graph: GraphPlan, variant: str) -> Interface:
+    """Return the tensors of one variant of the target graph.
+
+    Args:
+        facts: of the model.
+        graph: decides acceptance, features, capacity and the dtype of the caches.
+        variant: `main`, or `logits` which adds the output of that name.
+    """
+    capacity: Dimension = "C" if graph.capacity is None else graph.capacity
+    cache_shape: tuple[Dimension, ...] = ("B", facts.num_key_value_heads, capacity, facts.head_dim)
+    caches = tuple(
+        CacheSpec(layer, f"{kind}_cache_{layer}", f"{kind}_cache_{layer}_out", "linear")
+        for layer in range(facts.num_hidden_layers)
+        for kind in ("key", "value")
+    )
+    inputs = [_required("input_ids", "B", "S"), _required("num_tokens", "B"), _required("past_lengths", "B")]
+    inputs += [_required("logit_rows", "B", "R"), TensorSpec("num_draft", "i64", ("B",), False, 0)]
+    if graph.acceptance == "coupled":
+        inputs += [TensorSpec(name, dtype, ("B",), False, neutral) for name, dtype, neutral in SAMPLING_INPUTS]
+    inputs += [TensorSpec(cache.input, graph.compute_dtype, cache_shape, True, None) for cache in caches]
+    outputs = [_output("tokens", "B", "R"), _output("num_accepted", "B"), _output("next_token", "B")]
+    outputs += [_output("next_past", "B"), _output("accepted_rows", "B", "R")]
+    if "token_logprobs" in graph.features:
+        outputs.append(TensorSpec("token_logprobs", "f32", ("B", "R"), False, None))
+    if variant == "logits" or "logits" in graph.features:
+        outputs.append(TensorSpec("logits", "f32", ("B", "R", facts.emitted_vocab_size), False, None))
+    outputs += [TensorSpec(cache.output, graph.compute_dtype, cache_shape, True, None) for cache in caches]
+    return Interface(tuple(inputs), tuple(outputs), caches)
+
+
+def _required(name: str, *shape: Dimension) -> TensorSpec:
+    return TensorSpec(name, "i64", shape, True, None)
+
+
+def _output(name: str, *shape: Dimension) -> TensorSpec:
+    return TensorSpec(name, "i64", shape, True, None)

@@ -1,0 +1,92 @@
+"""The second half of lowering: the ONNX graphs of a plan, after the back end's passes, over stored weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import onnx_ir as ir
+
+from specc.bundle.record import record_from_file, text_from_record
+from specc.errors import SpeccBug
+from specc.graph.decoder import target_graph
+from specc.graph.interface import target_interface
+from specc.lower.bind_weights import bind_weights, shapes_of_weights, tables_of
+from specc.lower.lowered import Lowered, LoweredGraph
+from specc.lower.passes import apply_passes
+from specc.lower.place import Place
+from specc.lower.safetensors_file import FileTensor
+from specc.lower.stored_weights import StoredWeight, refused_by_disk, written_tensors
+from specc.lower.weights import weights_in_folder
+from specc.plan.plan import Plan
+from specc.progress import silent
+
+LOWERED_FILE: Final = "lowered.json"
+TABLES_FILE: Final = "tables.safetensors"
+
+
+@dataclass(frozen=True)
+class LoweredList:
+    """The whole of lowered.json."""
+
+    graphs: tuple[LoweredGraph, ...]
+    weight_files: tuple[str, ...]
+
+
+def write_graphs(plan: Plan, weights: Path, folder: Path, place: Place) -> None:
+    """Fill a folder with the graphs, the files of their weights and tables, and lowered.json.
+
+    Equal input gives equal bytes.
+
+    Args:
+        plan: decides everything.
+        weights: the folder that `write_weights` filled.
+        folder: empty, exists.
+        place: puts a file of the weights into the folder.
+
+    Raises:
+        SpeccError: SPC403 the disk refuses; or what `place` raises.
+    """
+    facts, graph = plan.target.facts, plan.graph
+    models = {variant: target_graph(facts, graph, variant) for variant in graph.variants}
+    try:
+        stored = _placed(models["main"], plan, weights, folder, place)
+        graphs = []
+        for variant, model in models.items():
+            if shapes_of_weights(model) != shapes_of_weights(models["main"]):
+                raise SpeccBug(f"variant {variant} has other weights than main")
+            apply_passes(model, graph, plan.backend.name)
+        for variant, model in models.items():
+            bind_weights(model, stored, folder)
+            file = "target.onnx" if variant == "main" else f"target.{variant}.onnx"
+            write_model(model, folder / file)
+            interface = target_interface(facts, graph, variant)
+            graphs.append(LoweredGraph("target", variant, file, interface.inputs, interface.outputs, interface.caches))
+        files = tuple(dict.fromkeys(weight.file for weight in stored.values()))
+        (folder / LOWERED_FILE).write_text(text_from_record(LoweredList(tuple(graphs), files)), encoding="utf-8")
+    except OSError as error:
+        raise refused_by_disk(folder, error) from error
+
+
+def lowered_in_folder(folder: Path) -> Lowered:
+    """Read what `write_graphs` wrote."""
+    found = record_from_file(LoweredList, folder / LOWERED_FILE)
+    return Lowered(folder, found.graphs, found.weight_files)
+
+
+def write_model(model: ir.Model, path: Path) -> None:
+    """Write a model whose initializers are bound; the same model gives the same bytes."""
+    path.write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
+
+
+def _placed(model: ir.Model, plan: Plan, weights: Path, folder: Path, place: Place) -> dict[str, StoredWeight]:
+    """Place the weights' files, write the tables, and return where each initializer lies."""
+    stored = weights_in_folder(weights)
+    for file in dict.fromkeys(weight.file for weight in stored.values()):
+        place(weights / file, folder / file)
+    entries = [
+        FileTensor(name, plan.graph.compute_dtype, table.numpy().shape, table.tobytes)
+        for name, table in tables_of(model).items()
+    ]
+    return stored | written_tensors(folder / TABLES_FILE, entries, silent)

@@ -1,0 +1,41 @@
+"""The passes of each back end, in order. What a pass requires must be ensured by an earlier one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx_ir as ir
+
+from specc.errors import SpeccBug
+from specc.lower.check_operators import check_operators
+from specc.lower.check_tensorrt import CHECK_TENSORRT
+from specc.lower.float64_noise import FLOAT64_NOISE
+from specc.lower.fold_query_groups import FOLD_QUERY_GROUPS
+from specc.lower.inline_conditionals import INLINE_CONDITIONALS
+from specc.lower.isolate_noise import ISOLATE_NOISE
+from specc.lower.lowering_pass import LoweringPass
+from specc.lower.operators import ONNXRUNTIME, RTX
+from specc.lower.split_topk import SPLIT_TOPK
+from specc.plan.plan import GraphPlan
+
+PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
+    ONNXRUNTIME: (FLOAT64_NOISE, SPLIT_TOPK, FOLD_QUERY_GROUPS, check_operators(ONNXRUNTIME)),
+    RTX: (ISOLATE_NOISE, INLINE_CONDITIONALS, CHECK_TENSORRT, check_operators(RTX)),
+}
+
+
+def apply_passes(model: ir.Model, graph: GraphPlan, backend: str) -> None:
+    """Run the back end's passes on a canonical model, in place.
+
+    Raises:
+        SpeccBug: an unknown back end, or a pass whose requirements no earlier pass ensures.
+    """
+    if backend not in PASSES:
+        raise SpeccBug(f"no passes for back end {backend}; there are passes for {', '.join(PASSES)}")
+    holds = {"canonical"}
+    for item in PASSES[backend]:
+        missing = set(item.requires) - holds
+        if missing:
+            raise SpeccBug(f"pass {item.name} requires {', '.join(sorted(missing))}, which no earlier pass ensures")
+        item.apply(model, graph)
+        holds |= set(item.ensures)

@@ -1,0 +1,65 @@
+"""The first half of lowering: a folder with the weights as external data, which graphs of any limits share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from specc.bundle.record import record_from_file, text_from_record
+from specc.checkpoint.source import SourceCheckpoint
+from specc.graph.decoder import target_graph
+from specc.lower.bind_weights import shapes_of_weights
+from specc.lower.place import Place
+from specc.lower.safetensors_file import DTYPE_NAMES
+from specc.lower.stored_weights import StoredWeight, split_headers, stored_weights
+from specc.plan.plan import Plan
+from specc.progress import Progress
+
+WEIGHTS_FILE: Final = "weights.json"
+
+
+@dataclass(frozen=True)
+class WeightList:
+    """The whole of weights.json: where each weight lies, by canonical name."""
+
+    weights: dict[str, StoredWeight]
+
+
+def write_weights(plan: Plan, source: SourceCheckpoint, folder: Path, place: Place, progress: Progress) -> None:
+    """Fill a folder with the files that hold the weights, and weights.json.
+
+    Args:
+        plan: decides model and dtype.
+        source: the opened target checkpoint.
+        folder: empty, exists.
+        place: puts a source's file into the folder.
+        progress: told the bytes written.
+
+    Raises:
+        SpeccError: SPC401 to SPC404, see `stored_weights`.
+    """
+    shapes = _shapes(plan)
+    dtype = plan.graph.compute_dtype
+    stored = stored_weights(source, shapes, dtype=dtype, folder=folder, place=place, progress=progress)
+    (folder / WEIGHTS_FILE).write_text(text_from_record(WeightList(stored)), encoding="utf-8")
+
+
+def weights_in_folder(folder: Path) -> dict[str, StoredWeight]:
+    """Read what `write_weights` wrote."""
+    return record_from_file(WeightList, folder / WEIGHTS_FILE).weights
+
+
+def weight_bytes(plan: Plan, source: SourceCheckpoint) -> int:
+    """Return the bytes that `write_weights` will write, what it only places left out.
+
+    Raises:
+        SpeccError: SPC401, SPC402.
+    """
+    _, rest = split_headers(source, _shapes(plan))
+    return sum(math.prod(header.shape) for header in rest.values()) * DTYPE_NAMES[plan.graph.compute_dtype][1]
+
+
+def _shapes(plan: Plan) -> dict[str, tuple[int, ...]]:
+    return shapes_of_weights(target_graph(plan.target.facts, plan.graph, "main"))

@@ -1,0 +1,167 @@
+"""Which of the recipe's choices this version can make: refused by name otherwise, before any source is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specc.bundle.manifest import AcceptanceMode
+from specc.catalog.capabilities import BACKENDS, UNBUILT_BACKENDS, BackendRow, SchemeSupport
+from specc.catalog.gpus import GPUS, GpuRow
+from specc.catalog.schemes import SCHEMES
+from specc.errors import SpeccError
+from specc.recipe.models import ModelDraft
+from specc.recipe.schema import Recipe
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The resolved rows of a recipe that can be built.
+
+    Attributes:
+        backend, gpu: rows of the catalog.
+        scheme: name of the target's scheme.
+        support: how the back end runs it.
+        compute_capabilities: SMs to build for, ascending; empty on the CPU.
+        acceptance: how drafts are verified.
+        notes: what was decided where the recipe did not say.
+    """
+
+    backend: BackendRow
+    gpu: GpuRow
+    scheme: str
+    support: SchemeSupport
+    compute_capabilities: tuple[str, ...]
+    acceptance: AcceptanceMode
+    notes: tuple[str, ...]
+
+
+def choices_from_recipe(recipe: Recipe) -> Choices:
+    """Resolve a recipe's choices against the catalog.
+
+    Raises:
+        SpeccError: SPC301 known but not built, SPC302 no such scheme there, SPC303 no such GPU there.
+    """
+    notes: list[str] = []
+    gpu = GPUS[recipe.gpu.name]
+    backend = _backend(recipe, gpu, notes)
+    _refuse_unbuilt_models(recipe, backend)
+    if recipe.gpu.count > 1:
+        raise _unbuilt(recipe, ("gpu", "count"), f"{recipe.gpu.count} GPUs for one model", "gpu.count: 1")
+    capabilities = _compute_capabilities(recipe, backend, gpu)
+    scheme = recipe.target.scheme or backend.default_scheme
+    if recipe.target.scheme is None:
+        notes.append(f"scheme {scheme}: the recipe states none, and {backend.name} runs it unquantized.")
+    support = _support(recipe, backend, scheme, capabilities)
+    if recipe.target.kv_cache not in (None, support.compute_dtype):
+        got = f"caches of {recipe.target.kv_cache} under {support.compute_dtype} activations"
+        raise _unbuilt(recipe, ("target", "kv_cache"), got, f"kv_cache: {support.compute_dtype}, or remove it")
+    acceptance = next((mode for mode in backend.acceptance if mode == recipe.acceptance), None)
+    if acceptance is None:
+        got = f"acceptance {recipe.acceptance}"
+        raise _unbuilt(recipe, ("acceptance",), got, f"acceptance: {' or '.join(backend.acceptance)}")
+    return Choices(backend, gpu, scheme, support, capabilities, acceptance, tuple(notes))
+
+
+def _unbuilt(recipe: Recipe, path: tuple[str, ...], got: str, fix: str) -> SpeccError:
+    why = "specc knows it, but this version does not build it"
+    return SpeccError("SPC301", recipe.place(*path), got, why, fix)
+
+
+def _backend(recipe: Recipe, gpu: GpuRow, notes: list[str]) -> BackendRow:
+    if recipe.backend is None:
+        row = _backend_from_gpu(recipe, gpu)
+        notes.append(f"backend {row.name}: the recipe states none, and it builds for {gpu.name}.")
+        return row
+    name = recipe.backend.name
+    if name in UNBUILT_BACKENDS:
+        here = [row.name for row in BACKENDS.values() if _runs_on(row, gpu)]
+        fix = f"backend: {here[0]}" if here else _other_gpus()
+        raise _unbuilt(recipe, ("backend", "name"), f"backend {name} ({UNBUILT_BACKENDS[name]})", fix)
+    return BACKENDS[name]
+
+
+def _backend_from_gpu(recipe: Recipe, gpu: GpuRow) -> BackendRow:
+    for row in BACKENDS.values():
+        if _runs_on(row, gpu):
+            return row
+    got = f"no back end of this version builds for {gpu.name} (SM {gpu.compute_capability})"
+    raise SpeccError("SPC303", recipe.place("gpu", "name"), got, _elsewhere(), _other_gpus())
+
+
+def _runs_on(row: BackendRow, gpu: GpuRow) -> bool:
+    if gpu.compute_capability is None:
+        return not row.compute_capabilities
+    return gpu.compute_capability in row.compute_capabilities
+
+
+def _elsewhere() -> str:
+    return f"{BACKENDS['tensorrt-rtx'].elsewhere}, and this version does not build them yet"
+
+
+def _other_gpus() -> str:
+    allowed = ", ".join(BACKENDS["tensorrt-rtx"].compute_capabilities)
+    return f"backend: tensorrt-rtx with a GPU of SM {allowed}, or backend: onnxruntime with gpu: cpu"
+
+
+def _refuse_unbuilt_models(recipe: Recipe, backend: BackendRow) -> None:
+    if recipe.draft.kind not in backend.draft_kinds:
+        model = f" ({recipe.draft.model})" if isinstance(recipe.draft, ModelDraft) else ""
+        fix = "draft: " + ", or draft: ".join(f"{{kind: {kind}}}" for kind in backend.draft_kinds)
+        raise _unbuilt(recipe, ("draft", "kind"), f"a draft of kind {recipe.draft.kind}{model}", fix)
+    if recipe.target.overrides:
+        got = "schemes of single tensors"
+        raise _unbuilt(recipe, ("target", "overrides"), got, "remove overrides; target.scheme holds for all tensors")
+    for feature in recipe.features:
+        if feature not in backend.features:
+            raise _unbuilt(recipe, ("features",), f"feature {feature} on {backend.name}", "remove it from features")
+
+
+def _compute_capabilities(recipe: Recipe, backend: BackendRow, gpu: GpuRow) -> tuple[str, ...]:
+    """Return the SMs to build for; the GPU of the recipe must be among them."""
+    own = gpu.compute_capability
+    if not backend.compute_capabilities:
+        if own is None:
+            return ()
+        why = f"its engines run on the CPU; {backend.elsewhere}"
+        got = f"{backend.name} for {gpu.name}"
+        raise SpeccError("SPC303", recipe.place("gpu", "name"), got, why, "gpu: cpu, or backend: tensorrt-rtx")
+    if own is None:
+        got, why = f"{backend.name} for {gpu.name}", "its engines run on GPUs only"
+        fix = "name a GPU, as gpu: rtx-4090, or backend: onnxruntime"
+        raise SpeccError("SPC303", recipe.place("gpu", "name"), got, why, fix)
+    stated = recipe.backend.compute_capabilities if recipe.backend is not None else None
+    for i, capability in enumerate(stated or ()):
+        if capability not in backend.compute_capabilities:
+            place = recipe.place("backend", "compute_capabilities", i)
+            raise _wrong_capability(place, backend, f"SM {capability}", "remove it")
+    if own not in backend.compute_capabilities:
+        raise _wrong_capability(recipe.place("gpu", "name"), backend, f"{gpu.name} (SM {own})", _other_gpus())
+    if stated is not None and own not in stated:
+        got = f"SM {', '.join(stated) or '(none)'} for {gpu.name}, which has SM {own}"
+        place = recipe.place("backend", "compute_capabilities")
+        raise SpeccError("SPC303", place, got, f"the engine would not load on {gpu.name}", f'add "{own}"')
+    return tuple(sm for sm in backend.compute_capabilities if sm in (stated or (own,)))
+
+
+def _wrong_capability(place: str, backend: BackendRow, got: str, fix: str) -> SpeccError:
+    allowed = ", ".join(backend.compute_capabilities)
+    why = f"{backend.name} runs on SM {allowed}; {_elsewhere()}"
+    return SpeccError("SPC303", place, f"{backend.name} for {got}", why, fix)
+
+
+def _support(recipe: Recipe, backend: BackendRow, scheme: str, capabilities: tuple[str, ...]) -> SchemeSupport:
+    place = recipe.place("target", "scheme")
+    known = " or ".join(f"scheme: {name}" for name in backend.schemes)
+    support = backend.schemes.get(scheme)
+    if support is None:
+        got = f"scheme {scheme} ({SCHEMES[scheme].title}) on {backend.name}"
+        if scheme in backend.refused_schemes:
+            raise SpeccError("SPC302", place, got, backend.refused_schemes[scheme], known)
+        raise _unbuilt(recipe, ("target", "scheme"), got, known)
+    missing = [sm for sm in capabilities if sm not in support.compute_capabilities]
+    if missing:
+        others = [n for n, row in backend.schemes.items() if set(capabilities) <= set(row.compute_capabilities)]
+        why = f"{backend.name} runs {scheme} on SM {', '.join(support.compute_capabilities)}"
+        fix = " or ".join(f"scheme: {name}" for name in others)
+        raise SpeccError("SPC302", place, f"scheme {scheme} for SM {', '.join(missing)}", why, fix)
+    return support

@@ -1,0 +1,112 @@
+"""Lengths, chunks, gamma and the capacity of caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from specc.bundle.manifest import LimitsSpec
+from specc.catalog.capabilities import BackendRow
+from specc.errors import SpeccError
+from specc.recipe.schema import Recipe
+
+AUTO_MAX_GAMMA: Final = 8
+AUTO_DEFAULT_GAMMA: Final = 5
+FIRST_BUCKET: Final = 128
+ALIGNMENT: Final = 64
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Limits of the bundle and the cache lengths that follow from them.
+
+    Attributes:
+        capacity: C that covers max_length and the padding of the longest call, a multiple of 64.
+        notes: what was derived.
+    """
+
+    limits: LimitsSpec
+    capacity: int
+    notes: tuple[str, ...]
+
+    @property
+    def buckets(self) -> tuple[int, ...]:
+        """Cache lengths that a runtime binds where C is a dimension: doubling from 128, the last is the capacity."""
+        sizes = []
+        size = FIRST_BUCKET
+        while size < self.capacity:
+            sizes.append(size)
+            size *= 2
+        return (*sizes, self.capacity)
+
+
+def lengths_from_recipe(recipe: Recipe, backend: BackendRow, context: int) -> Lengths:
+    """Resolve the recipe's limits and gamma.
+
+    Args:
+        recipe: states max_batch, max_input, max_output and possibly prefill_chunk and gamma.
+        backend: states the prefill chunk otherwise.
+        context: max_position_embeddings of the target.
+
+    Raises:
+        SpeccError: SPC304 the limits or gamma do not fit the context.
+    """
+    stated, notes = recipe.limits, list[str]()
+    if stated.max_input > context:
+        raise SpeccError(
+            "SPC304",
+            recipe.place("limits", "max_input"),
+            f"max_input {stated.max_input} is above the model's context of {context} tokens",
+            "prompt and generated text share the model's positions",
+            f"max_input: {max(context - stated.max_output, context // 2, 1)}",
+        )
+    max_length = min(stated.max_input + stated.max_output, context)
+    if max_length < stated.max_input + stated.max_output:
+        notes.append(
+            f"max_length {max_length}: the model's context is shorter than max_input {stated.max_input} and max_output "
+            f"{stated.max_output} together; generation ends there."
+        )
+    max_gamma, default_gamma = _gamma(recipe, notes)
+    if max_gamma + 1 > max_length:
+        raise SpeccError(
+            "SPC304",
+            recipe.place("gamma", "max"),
+            f"gamma {max_gamma} with a max_length of {max_length}",
+            "the drafts and the token before them must fit into one sequence",
+            f"gamma: {max_length - 1} or less",
+        )
+    chunk = _prefill_chunk(recipe, backend, notes)
+    needed = max_length + max(chunk, max_gamma + 1) - 1
+    limits = LimitsSpec(
+        max_batch=stated.max_batch,
+        max_input=stated.max_input,
+        max_output=stated.max_output,
+        max_length=max_length,
+        prefill_chunk=chunk,
+        max_gamma=max_gamma,
+        default_gamma=default_gamma,
+    )
+    return Lengths(limits, -(-needed // ALIGNMENT) * ALIGNMENT, tuple(notes))
+
+
+def _gamma(recipe: Recipe, notes: list[str]) -> tuple[int, int]:
+    if recipe.draft.kind == "none":
+        return 0, 0
+    stated = recipe.gamma
+    max_gamma = stated.max if stated.max is not None else max(AUTO_MAX_GAMMA, stated.default or 0)
+    default_gamma = stated.default if stated.default is not None else min(AUTO_DEFAULT_GAMMA, max_gamma)
+    if stated.max is None or stated.default is None:
+        notes.append(
+            f"gamma auto: the engines verify up to {max_gamma} drafts, and a request starts with {default_gamma}."
+        )
+    if max_gamma == 0:
+        notes.append("gamma 0: the bundle decodes autoregressively, the drafter is never asked.")
+    return max_gamma, default_gamma
+
+
+def _prefill_chunk(recipe: Recipe, backend: BackendRow, notes: list[str]) -> int:
+    stated = recipe.limits.prefill_chunk
+    chunk = min(stated or backend.default_prefill_chunk, recipe.limits.max_input)
+    if stated is not None and chunk < stated:
+        notes.append(f"prefill_chunk {chunk} instead of {stated}: no prompt is longer.")
+    return chunk

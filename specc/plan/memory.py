@@ -1,0 +1,98 @@
+"""The memory that a bundle takes while it runs, item by item."""
+
+from __future__ import annotations
+
+import math
+
+from specc.bundle.manifest import LimitsSpec
+from specc.catalog.dtypes import DTYPES
+from specc.catalog.schemes import SCHEMES
+from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
+from specc.plan.plan import GraphPlan, MemoryItem
+
+
+def memory_from_plan(facts: ModelFacts, scheme: str, graph: GraphPlan, limits: LimitsSpec) -> tuple[MemoryItem, ...]:
+    """Return the memory table: weights by class, caches, rotary tables, logits and activations.
+
+    Caches and activations are those of max_batch rows at full length, the most that can be needed at once. The
+    vendor library's own memory is not counted: it is not known before it runs.
+    """
+    capacity = graph.capacity_buckets[-1]
+    return (
+        *_weights(facts, SCHEMES[scheme].weight_bits, scheme),
+        _caches(facts, graph, limits, capacity),
+        _rotary(facts, capacity),
+        _logits(facts, graph, limits),
+        _activations(facts, graph, limits, capacity),
+    )
+
+
+def cache_row_bytes(facts: ModelFacts, compute_dtype: str) -> int:
+    """Return the bytes of keys and values of one token in all layers."""
+    elements = 2 * facts.num_hidden_layers * facts.num_key_value_heads * facts.head_dim
+    return elements * DTYPES[compute_dtype].nbytes
+
+
+def _weights(facts: ModelFacts, bits: int, scheme: str) -> tuple[MemoryItem, ...]:
+    elements = dict.fromkeys(("embedding", "attention", "mlp", "norms", "head"), 0)
+    for name, shape in shapes_from_facts(facts):
+        elements[_weight_class(name)] += math.prod(shape)
+    return tuple(
+        MemoryItem(
+            f"weights: {group}",
+            count * bits // 8,
+            "tied: the embedding is the head" if group == "head" and facts.tie_word_embeddings
+            else f"{count} weights of {bits} bits ({scheme})",
+        )
+        for group, count in elements.items()
+    )  # fmt: skip
+
+
+def _weight_class(name: str) -> str:
+    if name == EMBEDDING:
+        return "embedding"
+    if name == HEAD:
+        return "head"
+    if ".self_attn." in name:
+        return "attention"
+    return "mlp" if ".mlp." in name else "norms"
+
+
+def _caches(facts: ModelFacts, graph: GraphPlan, limits: LimitsSpec, capacity: int) -> MemoryItem:
+    row, layers = cache_row_bytes(facts, graph.compute_dtype), facts.num_hidden_layers
+    detail = (
+        f"{limits.max_batch} rows x {capacity} tokens x {row} bytes (keys and values, {layers} layers x "
+        f"{facts.num_key_value_heads} heads x {facts.head_dim}, {graph.compute_dtype})"
+    )
+    if graph.capacity is None:
+        buckets = ", ".join(map(str, graph.capacity_buckets))
+        detail += f"; bound in buckets of {buckets} tokens, so shorter texts take less"
+    return MemoryItem("kv cache", limits.max_batch * capacity * row, detail)
+
+
+def _rotary(facts: ModelFacts, capacity: int) -> MemoryItem:
+    detail = f"cos and sin, {capacity} positions x {facts.head_dim // 2}, f32"
+    return MemoryItem("rotary tables", 2 * capacity * (facts.head_dim // 2) * DTYPES["f32"].nbytes, detail)
+
+
+def _logits(facts: ModelFacts, graph: GraphPlan, limits: LimitsSpec) -> MemoryItem:
+    rows = limits.max_batch * graph.max_logit_rows
+    detail = f"{limits.max_batch} rows x {graph.max_logit_rows} positions x {facts.vocab_size} ids, f32"
+    return MemoryItem("logits", rows * facts.vocab_size * DTYPES["f32"].nbytes, detail)
+
+
+def _activations(facts: ModelFacts, graph: GraphPlan, limits: LimitsSpec, capacity: int) -> MemoryItem:
+    """Count the widest point of a layer: residual, normed input, gate, up and their product; and the attention mask.
+
+    ONNX Runtime's attention on CPUs also holds the scores of all heads.
+    """
+    tokens = limits.max_batch * max(limits.prefill_chunk, graph.max_logit_rows)
+    width = 2 * facts.hidden_size + 3 * facts.intermediate_size
+    nbytes = DTYPES[graph.compute_dtype].nbytes
+    total = tokens * width * nbytes + tokens * capacity
+    detail = f"estimate: {tokens} tokens x {width} elements, {graph.compute_dtype}, and a mask of {capacity} a token"
+    if graph.capacity is None:
+        total += tokens * capacity * facts.num_attention_heads * nbytes
+        detail += f", and attention scores of {facts.num_attention_heads} heads"
+    return MemoryItem("activations", total, detail)

@@ -1,0 +1,57 @@
+"""`--set key=value`: one value of a recipe replaced on the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specc.errors import SpeccError
+from specc.recipe.shorthand import mapping_from_shorthand
+from specc.recipe.tree import Mark, Path, Tree, field_from_path, printable, tree_from_text
+
+
+def tree_with_override(tree: Tree, override: str) -> Tree:
+    """Return the tree with one value replaced or added.
+
+    Args:
+        tree: a recipe; its top is a mapping.
+        override: `key=value`; nested keys are joined by dots and the value is YAML. An empty value is null.
+
+    Raises:
+        SpeccError: SPC109 no such form, SPC102 or SPC103 the value is not YAML.
+    """
+    key, separator, text = override.partition("=")
+    path = tuple(key.strip().split("."))
+    if not separator or not all(path):
+        raise SpeccError(
+            "SPC109",
+            f"--set {printable(override)}",
+            "there is no `key=value` in it" if not separator else f"`{printable(key)}` is not a key",
+            "an override names one key, nested keys joined by dots, and its value",
+            "write for example `--set target.scheme=f32`",
+        )
+    place = f"--set {printable(key.strip())}"
+    new = tree_from_text(text, place)
+    order = max(mark.order for mark in tree.marks.values()) + 1
+    marks: dict[Path, Mark] = {old: mark for old, mark in tree.marks.items() if old[: len(path)] != path}
+    # Mappings on the way that were not there come from the override too.
+    marks |= {path[:n]: Mark(place, None, order) for n in range(1, len(path)) if path[:n] not in marks}
+    marks |= {(*path, *below): Mark(place, mark.text, order + mark.order) for below, mark in new.marks.items()}
+    return Tree(_replaced(tree.value, path, 0, new.value), marks)
+
+
+def _replaced(value: Any, path: tuple[str, ...], depth: int, new: Any) -> Any:  # noqa: ANN401 - YAML values
+    if depth == len(path):
+        return new
+    if depth == 1:
+        value = mapping_from_shorthand(path[0], value)
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        raise SpeccError(
+            "SPC109",
+            f"--set {field_from_path(path)}",
+            f"`{field_from_path(path[:depth])}` is not a mapping",
+            "only a mapping has keys to set",
+            f"set `{field_from_path(path[:depth])}` as a whole",
+        )
+    return {**value, path[depth]: _replaced(value.get(path[depth]), path, depth + 1, new)}

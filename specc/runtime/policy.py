@@ -1,0 +1,115 @@
+"""Whether and how far one request speculates: gamma from live acceptance, fallback to AR and the way back.
+
+Fallback: the speed-up that the acceptance of the last `window` rounds (3 at least) and the step costs predict is below
+`min_speedup`. The request then decodes autoregressively for `probe_after` tokens and tries again with an empty window;
+a trial must promise a little more than what it came from, so that the two do not alternate.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from specc.bundle.manifest import LimitsSpec, RuntimeSpec
+from specc.bundle.statistics import Fallback
+from specc.runtime.acceptance_window import AcceptanceWindow
+from specc.runtime.call_costs import CallCosts
+from specc.runtime.request import Request
+from specc.speculation.expected import best_gamma, predicted_speedup
+
+MIN_ROUNDS: Final = 3
+HYSTERESIS: Final = 1.03
+
+
+class SpeculationPolicy:
+    """The state of one request's speculation.
+
+    Args:
+        request: whose mode and gamma are obeyed; mode `spec` never adapts and never falls back.
+        runtime: thresholds of the bundle.
+        limits: default and largest gamma.
+        costs: of target calls; gamma follows acceptance only where they were measured.
+    """
+
+    def __init__(self, request: Request, runtime: RuntimeSpec, limits: LimitsSpec, costs: CallCosts) -> None:
+        self._fixed = request.mode == "spec"
+        self._fallback = runtime.fallback
+        self._most = limits.max_gamma if request.gamma is None else request.gamma
+        self._gamma = min(self._most, limits.default_gamma)
+        if request.mode == "spec" and request.gamma is not None:
+            self._gamma = request.gamma
+        self._costs = costs
+        self._acceptance = AcceptanceWindow(runtime.fallback.window, limits.max_gamma)
+        self._cooldown = 0
+        self._throttled = 0
+        self._on_trial = False
+        self.fallbacks: list[Fallback] = []
+
+    @property
+    def adapts(self) -> bool:
+        """Whether gamma follows measured acceptance and costs, and a step may cut drafts for the good of the batch."""
+        return self._costs.measured and not self._fixed
+
+    def limit(self) -> int:
+        """Return how many drafts the row may propose now; 0 while it decodes autoregressively."""
+        return 0 if self._cooldown > 0 else self._gamma
+
+    def expected_acceptance(self, drafts: int) -> list[float]:
+        """Return the estimated conditional acceptance of that many drafts."""
+        return self._acceptance.conditional(drafts)
+
+    def count_ar_step(self) -> None:
+        """Take note of a token that was decoded without a draft."""
+        self._cooldown = max(0, self._cooldown - 1)
+
+    def count_throttled_step(self, at_token: int) -> None:
+        """Take note of a token whose drafts were dropped because the batch is better off without them."""
+        if self._throttled == 0:
+            self.fallbacks.append(Fallback(at_token, "batch: the calls of this step cost more than the drafts promise"))
+        self._throttled += 1
+        if self._throttled % self._fallback.probe_after == 0:
+            self._acceptance.clear()  # what was measured is old; the prior lets the drafts be tried again
+
+    def count_round(self, proposed: int, accepted: int, *, batch: int, at_token: int) -> None:
+        """Take note of a round and decide how the row goes on.
+
+        Args:
+            proposed: drafts of the row in this call, at least 1.
+            accepted: of these.
+            batch: rows that were active in the step, which the costs depend on.
+            at_token: tokens generated so far.
+        """
+        self._throttled = 0
+        self._acceptance.add(proposed, accepted)
+        if self._fixed or len(self._acceptance) < MIN_ROUNDS:
+            return
+        speedup = self._adapted_speedup(batch)
+        needed = self._fallback.min_speedup * (HYSTERESIS if self._on_trial else 1.0)
+        if speedup < needed:
+            self._fall_back(speedup, needed, at_token)
+        elif len(self._acceptance) >= 2 * MIN_ROUNDS:
+            self._on_trial = False
+
+    def _adapted_speedup(self, batch: int) -> float:
+        """Choose gamma anew where another promises clearly more, and return the speed-up predicted for it."""
+        acceptance = self._acceptance.conditional(self._most)
+
+        def step_cost(tokens: int) -> float:
+            return self._costs.seconds(batch, tokens)
+
+        now = predicted_speedup(acceptance, self._gamma, step_cost)
+        if not self.adapts:
+            return now
+        gamma = max(1, best_gamma(acceptance, step_cost, self._most).gamma)
+        speedup = predicted_speedup(acceptance, gamma, step_cost)
+        if speedup <= now * HYSTERESIS:
+            return now
+        self._gamma = gamma
+        return speedup
+
+    def _fall_back(self, speedup: float, needed: float, at_token: int) -> None:
+        rounds = len(self._acceptance)
+        reason = f"acceptance: predicted speed-up {speedup:.2f} over {rounds} rounds, needed {needed:.2f}"
+        self.fallbacks.append(Fallback(at_token, reason))
+        self._cooldown = self._fallback.probe_after
+        self._on_trial = True
+        self._acceptance.clear()

@@ -1,0 +1,74 @@
+"""Caches in host memory, one array per tensor, whose capacity follows the real length in buckets."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from specc.bundle.manifest import EngineSpec
+from specc.errors import SpeccBug
+
+Array: TypeAlias = npt.NDArray[Any]
+
+CACHE_DTYPES: Final[dict[str, type[np.generic]]] = {"f32": np.float32, "f16": np.float16}
+
+
+class HostCaches:
+    """The cache tensors of a number of slots, each contiguous [slots, KV, C, D], so that any range of slots is.
+
+    Rows are zero until they are written: a stale row is masked, but 0 times a value that is no number would not be 0.
+
+    Attributes:
+        slots: rows of the largest call.
+        capacity: C.
+        arrays: by name of the cache input.
+        used: int64 [slots], cache rows of each slot that a later call may still read.
+    """
+
+    def __init__(self, spec: EngineSpec) -> None:
+        self._buckets = spec.capacity_buckets
+        shapes = {tensor.name: tensor for tensor in spec.inputs}
+        self._rows = {
+            cache.input: (int(shapes[cache.input].shape[1]), int(shapes[cache.input].shape[3])) for cache in spec.caches
+        }
+        self._dtype = CACHE_DTYPES[spec.compute_dtype]
+        self.slots = 0
+        self.capacity = self._buckets[0]
+        self.used: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.arrays: dict[str, Array] = {name: self._empty(name, 0, self.capacity) for name in self._rows}
+
+    def reserve(self, slots: int, length: int) -> bool:
+        """Give `slots` slots a capacity of the smallest bucket that holds `length` rows and all used ones.
+
+        Returns:
+            Whether memory moved.
+
+        Raises:
+            SpeccBug: no bucket is as long.
+        """
+        self.used[slots:] = 0
+        rows = int(self.used.max(initial=0))
+        capacity = self._bucket(max(length, rows))
+        # Fewer slots alone move nothing: a batch that loses a request would copy every cache.
+        if slots <= self.slots and capacity == self.capacity:
+            return False
+        kept = min(slots, self.slots)
+        for name, old in self.arrays.items():
+            new = self._empty(name, slots, capacity)
+            new[:kept, :, :rows] = old[:kept, :, :rows]
+            self.arrays[name] = new
+        self.used = np.concatenate([self.used[:kept], np.zeros(slots - kept, dtype=np.int64)])
+        self.slots, self.capacity = slots, capacity
+        return True
+
+    def _bucket(self, length: int) -> int:
+        for bucket in self._buckets:
+            if length <= bucket:
+                return bucket
+        raise SpeccBug(f"{length} cache rows asked of an engine whose largest capacity is {self._buckets[-1]}")
+
+    def _empty(self, name: str, slots: int, capacity: int) -> Array:
+        kv_heads, head_dim = self._rows[name]
+        return np.zeros((slots, kv_heads, capacity, head_dim), dtype=self._dtype)

@@ -1,0 +1,198 @@
+"""The runner of ONNX engines: ONNX Runtime's CPU provider over caches that are written in place."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from specc.bundle.manifest import EngineSpec, TensorSpec
+from specc.errors import SpeccBug, SpeccError
+from specc.runtime.runners.caches import HostCaches
+from specc.runtime.runners.runner import Array, Arrays
+
+DTYPES: Final[dict[str, type[np.generic]]] = {
+    "f32": np.float32,
+    "f16": np.float16,
+    "i64": np.int64,
+    "i32": np.int32,
+    "bool": np.bool_,
+}
+# Bindings of recently used ranges of slots; a scheduler alternates between a few.
+KEPT_BINDINGS: Final = 8
+
+
+@dataclass
+class CacheBinding:
+    """A vendor binding whose caches are bound as input and output at once.
+
+    Attributes:
+        pointers: of the caches, in the order their outputs were bound: before any other output.
+        in_place: whether a call has shown that it returns this very memory.
+    """
+
+    binding: Any
+    pointers: tuple[int, ...]
+    in_place: bool = False
+
+
+class OnnxRuntimeRunner:
+    """A loaded ONNX engine. Use `onnxruntime_runner` to make one."""
+
+    def __init__(self, spec: EngineSpec, session: Any, caches: HostCaches) -> None:  # noqa: ANN401 - a vendor class
+        self._spec = spec
+        self._session = session
+        self._caches = caches
+        self._bindings: OrderedDict[tuple[int, int, int, int], CacheBinding] = OrderedDict()
+        cache_inputs = {cache.input for cache in spec.caches}
+        cache_outputs = {cache.output for cache in spec.caches}
+        self._inputs = tuple(tensor for tensor in spec.inputs if tensor.name not in cache_inputs)
+        self._outputs = tuple(tensor for tensor in spec.outputs if tensor.name not in cache_outputs)
+
+    @property
+    def spec(self) -> EngineSpec:
+        """The engine's tensors and shapes."""
+        return self._spec
+
+    @property
+    def caches(self) -> HostCaches:
+        """The caches; runners of other variants of the engine may share them."""
+        return self._caches
+
+    def reserve(self, slots: int, length: int) -> None:
+        """Make room for `slots` rows of at least `length` cache rows each, keeping what the caches hold.
+
+        What a slot holds is `next_past` of its last call; a call whose row starts at 0 forgets what was before.
+        """
+        if self._caches.reserve(slots, length):
+            self._bindings.clear()
+
+    def step(self, first_slot: int, inputs: Arrays) -> Arrays:
+        """Run one call whose row b is slot first_slot + b.
+
+        Raises:
+            SpeccBug: a row would be written beyond the capacity, a slot does not exist, an input is missing or of
+                another dtype or shape than the spec says, or the engine did not write its caches in place.
+        """
+        sizes = self._checked_sizes(first_slot, inputs)
+        bound = self._bound(first_slot, sizes["B"])
+        binding = bound.binding
+        for tensor in self._inputs:
+            array = inputs[tensor.name]
+            binding.bind_input(tensor.name, "cpu", 0, DTYPES[tensor.dtype], array.shape, array.ctypes.data)
+        outputs = {tensor.name: _output_array(tensor, sizes) for tensor in self._outputs}
+        for tensor in self._outputs:
+            array = outputs[tensor.name]
+            binding.bind_output(tensor.name, "cpu", 0, DTYPES[tensor.dtype], array.shape, array.ctypes.data)
+        self._session.run_with_iobinding(binding)
+        if not bound.in_place:
+            returned = binding.get_outputs()[: len(bound.pointers)]
+            if tuple(value.data_ptr() for value in returned) != bound.pointers:
+                raise SpeccBug(f"{self._spec.file} returned caches in other memory than it was given")
+            bound.in_place = True
+        self._caches.used[first_slot : first_slot + sizes["B"]] = outputs["next_past"]
+        return outputs
+
+    def close(self) -> None:
+        """Free the session, and the caches unless another runner shares them."""
+        self._bindings.clear()
+        self._session = None
+        self._caches = HostCaches(self._spec)
+
+    def _checked_sizes(self, first_slot: int, inputs: Arrays) -> dict[str, int]:
+        rows, tokens = inputs["input_ids"].shape
+        sizes = {"B": rows, "S": tokens, "R": inputs["logit_rows"].shape[1]}
+        if rows < 1 or first_slot < 0 or first_slot + rows > self._caches.slots:
+            raise SpeccBug(f"slots {first_slot} to {first_slot + rows - 1} asked, {self._caches.slots} reserved")
+        for tensor in self._inputs:
+            array = inputs.get(tensor.name)
+            shape = tuple(n if isinstance(n, int) else sizes[n] for n in tensor.shape)
+            if array is None or array.dtype != DTYPES[tensor.dtype] or array.shape != shape:
+                got = "nothing" if array is None else f"{array.dtype} {list(array.shape)}"
+                raise SpeccBug(f"input {tensor.name} is {got}; the engine takes {tensor.dtype} {list(shape)}")
+            if not array.flags.c_contiguous:
+                inputs[tensor.name] = np.ascontiguousarray(array)
+        longest = int(inputs["past_lengths"].max()) + tokens
+        if longest > self._caches.capacity:
+            raise SpeccBug(f"a call would write {longest} cache rows into a capacity of {self._caches.capacity}")
+        return sizes
+
+    def _bound(self, first_slot: int, rows: int) -> CacheBinding:
+        key = (first_slot, rows, self._caches.slots, self._caches.capacity)
+        if key in self._bindings:
+            self._bindings.move_to_end(key)
+            return self._bindings[key]
+        binding = self._session.io_binding()
+        pointers = []
+        for cache in self._spec.caches:
+            window = self._caches.arrays[cache.input][first_slot : first_slot + rows]
+            if not window.flags.c_contiguous:
+                raise SpeccBug(f"the slots of {cache.input} are not contiguous")
+            pointer = window.ctypes.data
+            dtype = window.dtype.type
+            binding.bind_input(cache.input, "cpu", 0, dtype, window.shape, pointer)
+            binding.bind_output(cache.output, "cpu", 0, dtype, window.shape, pointer)
+            pointers.append(pointer)
+        self._bindings[key] = CacheBinding(binding, tuple(pointers))
+        if len(self._bindings) > KEPT_BINDINGS:
+            self._bindings.popitem(last=False)
+        return self._bindings[key]
+
+
+def onnxruntime_runner(
+    bundle: Path, spec: EngineSpec, *, threads: int | None = None, caches: HostCaches | None = None
+) -> OnnxRuntimeRunner:
+    """Load an ONNX engine of a bundle.
+
+    Args:
+        bundle: folder that `spec.file` is relative to; weights lie beside the engine's file.
+        spec: the engine.
+        threads: of one operator; None lets ONNX Runtime take the cores it finds.
+        caches: of a runner over another variant of the engine; its own by default.
+
+    Raises:
+        SpeccError: SPC740 ONNX Runtime is not installed, SPC741 it cannot load the file.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise SpeccError(
+            "SPC740",
+            str(bundle),
+            "The package `onnxruntime` is not installed.",
+            "The engines of this bundle are ONNX graphs, which it runs.",
+            "pip install onnxruntime",
+        ) from error
+    path = bundle / spec.file
+    try:
+        session = onnxruntime.InferenceSession(path, _options(threads), providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise SpeccError(
+            "SPC741",
+            str(path),
+            f"ONNX Runtime {onnxruntime.__version__} cannot load the engine: {error}",
+            "Without its target engine a bundle generates nothing.",
+            "Check the bundle with `specc inspect`; build it again if a file is missing or damaged.",
+        ) from error
+    return OnnxRuntimeRunner(spec, session, caches or HostCaches(spec))
+
+
+def _options(threads: int | None) -> Any:  # noqa: ANN401 - a vendor class
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    # Below this level it warns once a node and run whenever a cache is not bound in place.
+    options.log_severity_level = 3
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    # Threads may spin between operators of a call, never between calls.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    return options
+
+
+def _output_array(tensor: TensorSpec, sizes: dict[str, int]) -> Array:
+    return np.empty(tuple(n if isinstance(n, int) else sizes[n] for n in tensor.shape), dtype=DTYPES[tensor.dtype])

@@ -1,0 +1,100 @@
+"""Which optimization profile a call runs under, and the call's inputs padded to the shapes it was built for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specc.bundle.manifest import EngineSpec, ProfileSpec
+from specc.errors import SpeccBug
+from specc.runtime.runners.runner import Array, Arrays
+
+
+@dataclass(frozen=True)
+class CallShape:
+    """One call: the profile's index, and B, S and R as the engine sees them."""
+
+    profile: int
+    batch: int
+    tokens: int
+    logit_rows: int
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes by the names that the manifest gives to dimensions."""
+        return {"B": self.batch, "S": self.tokens, "R": self.logit_rows}
+
+
+def call_shape_from_inputs(spec: EngineSpec, inputs: Arrays) -> CallShape:
+    """Return the narrowest profile that holds the call, and the shape to pad it to.
+
+    Narrow profiles (decode: S = 1, verify: S up to gamma + 1) have the fastest attention kernels, so a call is padded
+    up to the least of one rather than run under a wider one.
+
+    Raises:
+        SpeccBug: no profile holds the call; the scheduler keeps calls within the limits.
+    """
+    batch, tokens = inputs["input_ids"].shape
+    rows = inputs["logit_rows"].shape[1]
+    fitting = [i for i, profile in enumerate(spec.profiles) if _fits(profile, batch, tokens, rows)]
+    if not fitting:
+        known = "; ".join(f"{p.name} B{p.batch} S{p.tokens} R{p.logit_rows}" for p in spec.profiles)
+        raise SpeccBug(f"a call of B={batch}, S={tokens}, R={rows} fits no profile of {spec.file}: {known}")
+    best = min(fitting, key=lambda i: (spec.profiles[i].tokens[2], spec.profiles[i].logit_rows[2]))
+    profile = spec.profiles[best]
+    return CallShape(best, batch, max(tokens, profile.tokens[0]), max(rows, profile.logit_rows[0]))
+
+
+def _fits(profile: ProfileSpec, batch: int, tokens: int, rows: int) -> bool:
+    inside = profile.batch[0] <= batch <= profile.batch[2]
+    return inside and tokens <= profile.tokens[2] and rows <= profile.logit_rows[2]
+
+
+def fill_inputs(target: Arrays, given: Arrays) -> None:
+    """Write a call's inputs into arrays of the padded shape.
+
+    Args:
+        target: arrays of the call's CallShape, overwritten.
+        given: the call's inputs; `input_ids` [B,S'] and `logit_rows` [B,R'] may be narrower than the target's.
+
+    `input_ids` is padded on the right with token 0, `logit_rows` by repeating its last column, as the ABI asks.
+    """
+    for name, array in target.items():
+        source = given[name]
+        if name == "input_ids":
+            array[:, source.shape[1] :] = 0
+        elif name == "logit_rows":
+            array[:, source.shape[1] :] = source[:, -1:]
+        elif source.shape != array.shape:
+            raise SpeccBug(f"input {name} has shape {source.shape}, the call needs {array.shape}")
+        if source.dtype != array.dtype:
+            raise SpeccBug(f"input {name} is {source.dtype}, the engine takes {array.dtype}")
+        array[tuple(slice(0, size) for size in source.shape)] = source
+
+
+def check_capacity(spec: EngineSpec, shape: CallShape, past_lengths: Array) -> None:
+    """Refuse a call that would write behind the caches, which TensorRT does not check.
+
+    Raises:
+        SpeccBug: rule 2 of docs/engine-abi.md is broken.
+    """
+    assert spec.capacity is not None
+    end = int(past_lengths.max(initial=0)) + shape.tokens
+    if end > spec.capacity or int(past_lengths.min(initial=0)) < 0:
+        raise SpeccBug(f"a call of {shape.tokens} tokens would end at cache row {end}; the caches have {spec.capacity}")
+
+
+def cut_outputs(outputs: Arrays, spec: EngineSpec, tokens: int, rows: int) -> Arrays:
+    """Return copies of the outputs without the padding of S and R.
+
+    Args:
+        outputs: arrays of the padded shape.
+        spec: says which of their dimensions are S and R.
+        tokens: S of the caller.
+        rows: R of the caller.
+    """
+    wanted = {"S": tokens, "R": rows}
+    shapes = {tensor.name: tensor.shape for tensor in spec.outputs}
+    return {
+        name: array[tuple(slice(0, wanted.get(str(size))) for size in shapes[name])].copy()
+        for name, array in outputs.items()
+    }

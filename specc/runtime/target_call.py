@@ -1,0 +1,148 @@
+"""Arrays of a target call from its rows, and what it gave back, as docs/engine-abi.md states them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from specc.bundle.manifest import EngineSpec
+from specc.errors import SpeccBug, SpeccError
+from specc.runtime.call_costs import CallShape
+from specc.runtime.request import Sampling
+from specc.runtime.runners.runner import Arrays, neutral_inputs
+
+KNOWN_INPUTS: Final = (
+    "input_ids",
+    "num_tokens",
+    "past_lengths",
+    "logit_rows",
+    "num_draft",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "seed",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row with work: committed tokens that are not in the cache yet, the anchor last, then drafts."""
+
+    committed: tuple[int, ...]
+    drafts: tuple[int, ...]
+    past: int
+    sampling: Sampling
+
+    @property
+    def tokens(self) -> int:
+        """Valid tokens of the row."""
+        return len(self.committed) + len(self.drafts)
+
+    @property
+    def logit_rows(self) -> int:
+        """Logit rows that the row needs."""
+        return len(self.drafts) + 1
+
+
+@dataclass(frozen=True)
+class IdleRow:
+    """A row without work; its cache of `past` valid rows stays as it is."""
+
+    past: int
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """What a call gave a row: the emitted tokens, how many drafts are among them, the valid cache rows."""
+
+    tokens: list[int]
+    num_accepted: int
+    next_past: int
+
+
+def check_inputs(spec: EngineSpec) -> None:
+    """Refuse an engine that requires an input this runtime does not know.
+
+    Raises:
+        SpeccError: SPC711.
+    """
+    known = {*KNOWN_INPUTS, *(cache.input for cache in spec.caches)}
+    for tensor in spec.inputs:
+        if tensor.required and tensor.name not in known:
+            raise SpeccError(
+                "SPC711",
+                f"{spec.file} {tensor.name}",
+                f"the engine requires the input {tensor.name} {list(tensor.shape)}",
+                f"this runtime knows {', '.join(KNOWN_INPUTS)} and the caches",
+                "run the bundle with the version of specc that built it",
+            )
+
+
+def inputs_from_rows(spec: EngineSpec, shape: CallShape, rows: list[Row | IdleRow]) -> Arrays:
+    """Return every non-cache input of the engine for the rows of one call.
+
+    Args:
+        spec: the target engine.
+        shape: B, S and R of the call; every row fits.
+        rows: row b of the call, idle ones included.
+    """
+    ids = np.zeros((shape.batch, shape.tokens), dtype=np.int64)
+    logit_rows = np.zeros((shape.batch, shape.logit_rows), dtype=np.int64)
+    columns: dict[str, list[float]] = {name: [] for name in KNOWN_INPUTS if name not in ("input_ids", "logit_rows")}
+    for b, row in enumerate(rows):
+        values = _columns_from_row(row)
+        if isinstance(row, Row):
+            ids[b, : row.tokens] = row.committed + row.drafts
+            anchor = len(row.committed) - 1
+            logit_rows[b] = np.minimum(anchor + np.arange(shape.logit_rows), row.tokens - 1)
+        for name, value in values.items():
+            columns[name].append(value)
+    given: Arrays = {"input_ids": ids, "logit_rows": logit_rows}
+    for name, column in columns.items():
+        real = name in ("temperature", "top_p", "min_p")
+        given[name] = np.array(column, dtype=np.float32 if real else np.int64)
+    taken = {tensor.name for tensor in spec.inputs}
+    return neutral_inputs(spec, shape.batch, {name: array for name, array in given.items() if name in taken})
+
+
+def results_from_outputs(outputs: Arrays, rows: list[Row | IdleRow]) -> list[RowResult | None]:
+    """Return the result of each row of a call, None for idle rows.
+
+    Raises:
+        SpeccBug: the outputs contradict the ABI.
+    """
+    tokens, accepted = outputs["tokens"].tolist(), outputs["num_accepted"].tolist()
+    next_past = outputs["next_past"].tolist()
+    results: list[RowResult | None] = []
+    for b, row in enumerate(rows):
+        if isinstance(row, IdleRow):
+            results.append(None)
+            continue
+        a = int(accepted[b])
+        result = RowResult(tokens=[int(t) for t in tokens[b][: a + 1]], num_accepted=a, next_past=int(next_past[b]))
+        expected_past = row.past + len(row.committed) + a
+        agreed = tuple(result.tokens[:a]) == row.drafts[:a]
+        if not (0 <= a <= len(row.drafts) and agreed and min(result.tokens) >= 0 and result.next_past == expected_past):
+            raise SpeccBug(f"the engine gave row {b} tokens {result.tokens}, {a} accepted, next_past {next_past[b]}")
+        results.append(result)
+    return results
+
+
+def _columns_from_row(row: Row | IdleRow) -> dict[str, float]:
+    if isinstance(row, IdleRow):
+        sampling, tokens, drafts = Sampling(0.0, 0, 1.0, 0.0, 0), 0, 0
+    else:
+        sampling, tokens, drafts = row.sampling, row.tokens, len(row.drafts)
+    return {
+        "num_tokens": tokens,
+        "past_lengths": row.past,
+        "num_draft": drafts,
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+        "seed": sampling.seed,
+    }

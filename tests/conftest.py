@@ -1,0 +1,70 @@
+"""Settings of every test: one thread a worker, no network, a store of the run's own, GPU tests skipped aloud."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+# Read by native libraries when they are first imported, so set before any test module is.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["HF_HUB_OFFLINE"] = "1"
+IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+if not IS_WORKER:  # workers inherit it and so share the store
+    os.environ["SPECC_CACHE"] = tempfile.mkdtemp(prefix="specc-tests-")
+
+hypothesis.settings.register_profile("specc", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+hypothesis.settings.load_profile("specc")
+
+ROOT = Path(__file__).resolve().parent.parent
+LONG_FILE = 300
+
+
+def _gpu_count() -> int:
+    """Return how many GPUs the NVIDIA driver reports; 0 without a driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return 0
+    return count.value
+
+
+def pytest_unconfigure() -> None:
+    if not IS_WORKER:
+        shutil.rmtree(os.environ["SPECC_CACHE"], ignore_errors=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite golden files and generated pages; review the diff"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    gpu_items = [item for item in items if item.get_closest_marker("gpu")]
+    if gpu_items and _gpu_count() == 0:
+        for item in gpu_items:
+            item.add_marker(pytest.mark.skip(reason="gpu: no NVIDIA GPU on this machine"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "gpu" in report.keywords]
+    if skipped:
+        terminalreporter.section("GPU tests")
+        terminalreporter.line(f"{len(skipped)} tests marked gpu did NOT run: no NVIDIA GPU on this machine.")
+    files = [file for folder in ("specc", "tests") for file in (ROOT / folder).rglob("*.py")]
+    sizes = {file: len(file.read_text().splitlines()) for file in files}
+    long = {file: lines for file, lines in sizes.items() if lines > LONG_FILE}
+    if long:
+        terminalreporter.section(f"files over {LONG_FILE} lines")
+        for file, lines in sorted(long.items()):
+            terminalreporter.line(f"{lines} {file.relative_to(ROOT)}")

@@ -1,0 +1,147 @@
+"""Every error of the plan stage names the field and what can be used instead; no weight was read."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from specc.errors import SpeccError
+from specc.plan.choices import choices_from_recipe
+from specc.plan.make import plan_from_recipe
+from specc.recipe.load import recipe_from_file, recipe_from_text
+from tests.stated_source import SMOLLM2_FACTS, StatedSource
+
+ROOT = Path(__file__).resolve().parents[2]
+GOOD = """\
+recipe: 1
+name: x
+target: {model: ./m, scheme: f32}
+draft: {kind: ngram}
+gamma: {max: 8, default: 5}
+gpu: cpu
+backend: {name: onnxruntime}
+limits: {max_batch: 4, max_input: 1024, max_output: 1024}
+"""
+
+
+def refused(*overrides: str, source: StatedSource | None = None) -> SpeccError:
+    recipe = recipe_from_text(GOOD, "r.yaml", overrides)
+    with pytest.raises(SpeccError) as caught:
+        plan_from_recipe(recipe, source or StatedSource())
+    return caught.value
+
+
+RTX = ("gpu=rtx-4090", "backend=tensorrt-rtx", "target.scheme=f16")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "place", "got", "fix"),
+    [
+        (("backend=tensorrt",), "backend.name", "backend tensorrt (", "backend: onnxruntime"),
+        (("backend=tensorrt", "gpu=l4"), "backend.name", "backend tensorrt (", "backend: tensorrt-rtx"),
+        (("draft={kind: model, model: small}",), "draft.kind", "a draft of kind model (small)", "draft: {kind: ngram}"),
+        (("acceptance=rejection",), "acceptance", "acceptance rejection", "acceptance: greedy or coupled"),
+        (("acceptance=block",), "acceptance", "acceptance block", "acceptance: greedy or coupled"),
+        (("target.scheme=w4a16",), "target.scheme", "scheme w4a16 (4-bit integer", "scheme: f32"),
+        ((*RTX, "target.scheme=nvfp4"), "target.scheme", "scheme nvfp4 (", "scheme: f16 or scheme: bf16"),
+        (("target.kv_cache=fp8",), "target.kv_cache", "caches of fp8 under f32", "kv_cache: f32, or remove it"),
+        (("target.overrides={lm_head: f16}",), "target.overrides", "schemes of single tensors", "remove overrides"),
+        ((*RTX, "gpu.count=2"), "gpu.count", "2 GPUs for one model", "gpu.count: 1"),
+    ],
+)
+def test_what_is_known_but_not_built(overrides, place: str, got: str, fix: str) -> None:
+    error = refused(*overrides)
+    assert error.code == "SPC301"
+    assert error.place.split(" ")[1] == place
+    assert error.got.startswith(got)
+    assert error.fix.startswith(fix)
+    assert error.why == "specc knows it, but this version does not build it"
+
+
+def test_the_h100_recipe_is_refused_by_name_before_its_model_is_looked_for() -> None:
+    recipe = recipe_from_file(ROOT / "recipes" / "llama70b-h100.yaml")
+    with pytest.raises(SpeccError) as caught:
+        choices_from_recipe(recipe)
+    assert caught.value.code == "SPC301"
+    assert caught.value.place.endswith("llama70b-h100.yaml:13 backend.name")
+    assert caught.value.got.startswith("backend tensorrt-llm (")
+    assert "tensorrt-rtx with a GPU of SM 7.5" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("overrides", "got", "why", "fix"),
+    [
+        (("target.scheme=f16",), "scheme f16 (", "no faster than f32", "scheme: f32"),
+        (("target.scheme=bf16",), "scheme bf16 (", "no bfloat16 arithmetic", "scheme: f32"),
+        ((*RTX, "target.scheme=f32"), "scheme f32 (", "no fused attention", "scheme: f16 or scheme: bf16"),
+        ((*RTX, "target.scheme=bf16", "gpu=t4"), "scheme bf16 for SM 7.5", "on SM 8.0, 8.6", "scheme: f16"),
+    ],
+)
+def test_schemes_that_the_back_end_does_not_run(overrides, got: str, why: str, fix: str) -> None:
+    error = refused(*overrides)
+    assert error.code == "SPC302"
+    assert error.place == "--set target.scheme"
+    assert error.got.startswith(got)
+    assert why in error.why
+    assert error.fix == fix
+
+
+@pytest.mark.parametrize(
+    ("gpu", "sm"), [("h100-sxm-80gb", "9.0"), ("h200", "9.0"), ("b200", "10.0"), ("jetson-agx-orin-64gb", "8.7")]
+)
+def test_tensorrt_rtx_refuses_data_centre_gpus_by_name(gpu: str, sm: str) -> None:
+    error = refused(*RTX, f"gpu={gpu}")
+    assert (error.code, error.place) == ("SPC303", "--set gpu.name")
+    assert error.got == f"tensorrt-rtx for {gpu} (SM {sm})"
+    assert "SM 7.5, 8.0, 8.6, 8.9, 12.0, 12.1" in error.why
+    assert "tensorrt and tensorrt-llm" in error.why
+    assert "gpu: cpu" in error.fix
+
+
+@pytest.mark.parametrize(
+    ("overrides", "place", "got", "fix"),
+    [
+        (("gpu=l4",), "--set gpu.name", "onnxruntime for l4", "gpu: cpu, or backend: tensorrt-rtx"),
+        (("backend=tensorrt-rtx",), "r.yaml:6 gpu.name", "tensorrt-rtx for cpu", "name a GPU"),
+        (("gpu=h200", "backend="), "--set gpu.name", "no back end of this version builds for h200 (SM 9.0)",
+         "backend: tensorrt-rtx with a GPU of SM 7.5"),
+        ((*RTX, "backend.compute_capabilities=[8.9, 9.0]"), "--set backend.compute_capabilities[1]",
+         "tensorrt-rtx for SM 9.0", "remove it"),
+        ((*RTX, "backend.compute_capabilities=[8.6]"), "--set backend.compute_capabilities",
+         "SM 8.6 for rtx-4090, which has SM 8.9", 'add "8.9"'),
+        ((*RTX, "backend.compute_capabilities=[]"), "--set backend.compute_capabilities",
+         "SM (none) for rtx-4090, which has SM 8.9", 'add "8.9"'),
+    ],
+)  # fmt: skip
+def test_gpus_that_the_back_end_does_not_run_on(overrides, place: str, got: str, fix: str) -> None:
+    error = refused(*overrides)
+    assert (error.code, error.place, error.got) == ("SPC303", place, got)
+    assert error.fix.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("context", "overrides", "place", "got", "fix"),
+    [
+        (512, (), "r.yaml:8 limits.max_input", "max_input 1024 is above the model's context of 512 tokens",
+         "max_input: 256"),
+        (8, ("limits.max_input=4",), "r.yaml:5 gamma.max", "gamma 8 with a max_length of 8", "gamma: 7 or less"),
+    ],
+)  # fmt: skip
+def test_limits_that_do_not_fit_the_model(context: int, overrides, place: str, got: str, fix: str) -> None:
+    source = StatedSource(facts=dataclasses.replace(SMOLLM2_FACTS, max_position_embeddings=context))
+    error = refused(*overrides, source=source)
+    assert (error.code, error.place, error.got, error.fix) == ("SPC304", place, got, fix)
+
+
+def test_a_plan_larger_than_the_gpu() -> None:
+    facts = dataclasses.replace(
+        SMOLLM2_FACTS, hidden_size=8192, intermediate_size=28672, num_hidden_layers=80, num_attention_heads=64,
+        num_key_value_heads=8, head_dim=128, vocab_size=128256, emitted_vocab_size=128256, tie_word_embeddings=False,
+    )  # fmt: skip
+    error = refused(*RTX, source=StatedSource(facts=facts))
+    assert (error.code, error.place) == ("SPC305", "--set gpu.name")
+    assert error.got.startswith("144.9 GB are needed, most of them for weights: mlp (112.7 GB)")
+    assert error.why == "rtx-4090 has 24 GB"
+    assert "max_batch" in error.fix

@@ -1,0 +1,17 @@
+"""Linter, formatter and type checker are tests, so that `pytest` is the one command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.house.tree import ROOT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", [("ruff", "check"), ("ruff", "format", "--check", "--diff"), ("mypy",)], ids=" ".join)
+def test_static_checks_are_clean(tool: tuple[str, ...]) -> None:
+    done = subprocess.run([sys.executable, "-m", *tool], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]

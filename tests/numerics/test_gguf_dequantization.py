@@ -1,0 +1,101 @@
+"""Tensors of every supported GGUF encoding against transformers' own dequantization, and q/k rows against its model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from transformers.integrations.gguf import dequant
+
+from specc.checkpoint.gguf_file import BLOCK_ENCODINGS
+from specc.checkpoint.open import source_from_reference
+from tests.tiny_gguf import gguf_name, interleaved, write_sizes, write_vocabulary
+from tests.tiny_models import TinyLlama, tensors_from_sizes
+
+SIZES = TinyLlama(hidden_size=256, intermediate_size=512, num_hidden_layers=1, head_dim=64, tie_word_embeddings=True)
+RTOL = 1e-6
+"""transformers orders some products differently; a float32 has 2^-24."""
+
+
+def blocks_from_seed(shape: tuple[int, ...], kind: gguf.GGMLQuantizationType, seed: int) -> np.ndarray:
+    """Return random blocks, uint8 [rows, bytes], whose float16 scales are finite."""
+    elements, nbytes = gguf.GGML_QUANT_SIZES[kind]
+    rng = np.random.default_rng(seed)
+    blocks = rng.integers(0, 256, (shape[0], shape[1] // elements * nbytes), dtype=np.uint8)
+    # bit 14 of every 16-bit word cleared keeps each float16 below 2
+    blocks[:, 1::2] &= 0xBF
+    return blocks
+
+
+def write(path: Path, kind: gguf.GGMLQuantizationType) -> dict[str, np.ndarray]:
+    """Write a model whose matrices are random blocks; return the raw blocks by Hugging Face name."""
+    writer = gguf.GGUFWriter(path, "llama")
+    write_sizes(writer, SIZES)
+    write_vocabulary(writer, SIZES)
+    raw = {}
+    for seed, (name, tensor) in enumerate(tensors_from_sizes(SIZES).items()):
+        if tensor.ndim == 1:
+            writer.add_tensor(gguf_name(name), tensor)
+            continue
+        raw[name] = blocks_from_seed(tensor.shape, kind, seed)
+        writer.add_tensor(gguf_name(name), raw[name], raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return raw
+
+
+def reference(blocks: np.ndarray, kind: gguf.GGMLQuantizationType) -> np.ndarray | None:
+    """Return transformers' numbers, None for the two encodings it has no code for."""
+    if int(kind) not in dequant.GGML_BLOCK:
+        return None
+    return dequant.dequantize(torch.from_numpy(blocks), int(kind)).numpy()
+
+
+@pytest.mark.parametrize("encoding", BLOCK_ENCODINGS)
+def test_blocks_become_the_reference_numbers(tmp_path: Path, encoding: str) -> None:
+    kind = gguf.GGMLQuantizationType[encoding.upper()]
+    raw = write(tmp_path / "m.gguf", kind)
+    source = source_from_reference(
+        "m.gguf", base=tmp_path, revision=None, tokenizer=None, chat_template=None, offline=True
+    )
+    assert source.facts.stored_dtype == encoding
+    heads = {"q_proj": SIZES.num_attention_heads, "k_proj": SIZES.num_key_value_heads}
+    for name, blocks in raw.items():
+        numbers = source.read_float32(name)
+        rotated = heads.get(name.split(".")[-2])
+        stored = numbers if rotated is None else interleaved(numbers, rotated)
+        np.testing.assert_array_equal(stored, gguf.dequantize(blocks, kind))
+        expected = reference(blocks, kind)
+        if expected is not None:
+            np.testing.assert_allclose(stored, expected.reshape(stored.shape), rtol=RTOL, atol=0)
+
+
+def test_the_reference_covers_the_encodings() -> None:
+    lacking = [e for e in BLOCK_ENCODINGS if int(gguf.GGMLQuantizationType[e.upper()]) not in dequant.GGML_BLOCK]
+    assert lacking == ["q5_0", "q5_1"]
+    for encoding, offset in (("q5_0", -16), ("q5_1", 0)):
+        kind = gguf.GGMLQuantizationType[encoding.upper()]
+        blocks = blocks_from_seed((4, 64), kind, 1)
+        np.testing.assert_allclose(
+            five_bits(blocks.reshape(8, -1), offset).reshape(4, 64), gguf.dequantize(blocks, kind), rtol=RTOL
+        )
+
+
+def five_bits(blocks: np.ndarray, offset: int) -> np.ndarray:
+    """Return the numbers of five-bit blocks of 32, one element after the other, as the format describes them."""
+    numbers = np.empty((len(blocks), 32), dtype=np.float32)
+    for block, out in zip(blocks, numbers, strict=True):
+        words = block.tobytes()
+        scale = np.frombuffer(words[:2], "<f2")[0].astype(np.float32)
+        low = np.float32(0) if offset else np.frombuffer(words[2:4], "<f2")[0].astype(np.float32)
+        words = words[2 if offset else 4 :]
+        high, nibbles = int.from_bytes(words[:4], "little"), words[4:]
+        for i in range(32):
+            nibble = nibbles[i] & 15 if i < 16 else nibbles[i - 16] >> 4
+            out[i] = scale * np.float32((nibble | (high >> i & 1) << 4) + offset) + low
+    return numbers

@@ -1,0 +1,158 @@
+"""The memory of digests saves reading, and never tells an old digest for new content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from specc.bundle import memory
+from specc.bundle.memory import DigestMemory
+from specc.bundle.place import place_file
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the names of files that are really read."""
+    names: list[str] = []
+    real = memory.sha256_from_file
+
+    def counted(path: Path, progress: object = None) -> str:
+        names.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(memory, "sha256_from_file", counted)
+    return names
+
+
+def _settled_file(path: Path, content: bytes) -> Path:
+    """Write a file and let the clock leave the tick in which it was written."""
+    path.write_bytes(content)
+    time.sleep(1.5 * memory.FINE_NS / 1e9)
+    return path
+
+
+def test_a_file_is_read_once(tmp_path: Path, reads: list[str]) -> None:
+    file = _settled_file(tmp_path / "a", b"content")
+    for _ in range(2):
+        digests = DigestMemory(tmp_path / "digests")
+        assert [digests.sha256(file), digests.sha256(file)] == [_digest(b"content")] * 2
+    assert reads == ["a"]
+    assert DigestMemory(tmp_path / "digests", rehash=True).sha256(file) == _digest(b"content")
+    assert reads == ["a", "a"]
+
+
+def test_a_file_just_written_is_not_remembered(tmp_path: Path, reads: list[str]) -> None:
+    digests = DigestMemory(tmp_path / "digests")
+    file = tmp_path / "a"
+    for content in (b"one", b"two", b"six"):
+        file.write_bytes(content)
+        assert digests.sha256(file) == _digest(content)
+    assert reads == ["a"] * 3
+
+
+def test_a_time_in_whole_seconds_is_taken_for_a_coarse_clock(tmp_path: Path, reads: list[str]) -> None:
+    file = _settled_file(tmp_path / "a", b"content")
+    second = int(time.time()) * 1_000_000_000
+    os.utime(file, ns=(second, second))
+    time.sleep(1.5 * memory.FINE_NS / 1e9)
+    digests = DigestMemory(None)
+    digests.sha256(file)
+    digests.sha256(file)
+    assert reads == ["a", "a"]
+
+
+def test_changed_content_with_old_size_and_time_is_noticed(tmp_path: Path) -> None:
+    file = _settled_file(tmp_path / "a", b"content")
+    digests = DigestMemory(tmp_path / "digests")
+    assert digests.sha256(file) == _digest(b"content")
+    times = file.stat()
+    file.write_bytes(b"CONTENT")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert digests.sha256(file) == _digest(b"CONTENT")
+
+
+def test_links_and_unlinks_of_ours_keep_the_digest(tmp_path: Path, reads: list[str]) -> None:
+    file = _settled_file(tmp_path / "a", b"content")
+    digests = DigestMemory(tmp_path / "digests")
+    digests.sha256(file)
+    place_file(file, tmp_path / "bundle" / "b", digests, link_bytes=0)
+    assert (tmp_path / "bundle" / "b").samefile(file)
+    assert digests.sha256(tmp_path / "bundle" / "b") == _digest(b"content")
+    digests.remove_tree(tmp_path / "bundle")
+    assert not (tmp_path / "bundle").exists()
+    assert DigestMemory(tmp_path / "digests").sha256(file) == _digest(b"content")
+    assert reads == ["a"]
+
+
+def test_a_change_during_a_link_is_not_carried(tmp_path: Path) -> None:
+    file = _settled_file(tmp_path / "a", b"content")
+    digests = DigestMemory(None)
+    digests.sha256(file)
+    with digests.carried(file):
+        file.write_bytes(b"CONTENT")
+    assert digests.sha256(file) == _digest(b"CONTENT")
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "noise", "folder"])
+def test_a_damaged_memory_costs_a_read_and_nothing_else(tmp_path: Path, reads: list[str], damage: str) -> None:
+    files = [_settled_file(tmp_path / name, name.encode()) for name in "ab"]
+    lines = tmp_path / "digests"
+    for file in files:
+        DigestMemory(lines).sha256(file)
+    content = lines.read_bytes()
+    if damage == "flip":
+        at = content.rindex(_digest(b"b").encode())
+        lines.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    elif damage == "cut":
+        lines.write_bytes(content[:-3])
+    elif damage == "noise":
+        lines.write_bytes(os.urandom(500))
+    else:
+        lines.unlink()
+        lines.mkdir()
+    del reads[:]
+    for _ in range(2):
+        digests = DigestMemory(lines)
+        assert [digests.sha256(file) for file in files] == [_digest(b"a"), _digest(b"b")]
+    expected = {"flip": ["b"], "cut": ["b"], "noise": ["a", "b"], "folder": ["a", "b"] * 2}
+    assert reads == expected[damage]
+
+
+def test_it_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "KEEP_LINES", 3)
+    monkeypatch.setattr(memory, "COMPACT_BYTES", 500)
+    for name in "abcdefgh":
+        DigestMemory(tmp_path / "digests").remember(_settled_file(tmp_path / name, b""), _digest(name.encode()))
+    DigestMemory(tmp_path / "digests")
+    kept = DigestMemory(tmp_path / "digests")
+    assert kept.sha256(tmp_path / "h") == _digest(b"h")
+    assert kept.sha256(tmp_path / "a") == _digest(b"")
+    assert [path.name for path in tmp_path.glob("digests*")] == ["digests"]
+
+
+def test_processes_write_it_at_once(tmp_path: Path, reads: list[str]) -> None:
+    code = (
+        "import sys; from pathlib import Path; from specc.bundle.memory import DigestMemory\n"
+        "digests = DigestMemory(Path(sys.argv[1]))\n"
+        "for name in sys.argv[2:]: digests.sha256(Path(name))\n"
+    )
+    files = [tmp_path / f"f{i}" for i in range(120)]
+    for file in files:
+        file.write_bytes(file.name.encode())
+    time.sleep(1.5 * memory.FINE_NS / 1e9)
+    command = [sys.executable, "-c", code, str(tmp_path / "digests")]
+    children = [subprocess.Popen([*command, *map(str, files[i::3])]) for i in range(3)]
+    assert [child.wait(60) for child in children] == [0, 0, 0]
+    digests = DigestMemory(tmp_path / "digests")
+    assert all(digests.sha256(file) == _digest(file.name.encode()) for file in files)
+    assert reads == []

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
+from specc.bundle.digests import sha256_from_file
+from specc.bundle.manifest import MANIFEST_FILE, NoDraftSpec
+from specc.bundle.record import record_from_file
+from specc.certify import certificate as module
+from specc.certify import near_tie as near_tie_module
+from specc.certify.certificate import CertifyRequest, certificate_from_bundle, certify_bundle, refuse_failed
+from specc.errors import SpeccError
+from tests.double_runner import ToyModel, ToyRunner, toy_manifest, toy_spec
+from tests.unit.certify.toy_bundle import (
+    COSTS,
+    LateNoise,
+    LogitsRunner,
+    OtherRounding,
+    TiedModel,
+    runners,
+    toy_bundle,
+)
+
+REQUEST = CertifyRequest(max_new_tokens=24)
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Make bundles load the given runners; step costs are measured on none of them."""
+    monkeypatch.setattr(module, "measure_step_costs", lambda *_: COSTS)
+
+    def loads(main, logits=None):
+        monkeypatch.setattr(module, "runner_from_engine", runners(main))
+        monkeypatch.setattr(near_tie_module, "runner_from_engine", runners(main, logits))
+
+    return loads
+
+
+def test_a_sound_bundle_passes_with_its_counts(load, tmp_path):
+    toy_bundle(tmp_path)
+    runner = ToyRunner(ToyModel())
+    load(runner)
+    told = []
+    certificate = certificate_from_bundle(tmp_path, REQUEST, lambda *step: told.append(step))
+    assert (certificate.status, certificate.reason) == ("passed", None)
+    assert certificate.step_costs == COSTS
+    assert certificate.manifest_sha256 == sha256_from_file(tmp_path / MANIFEST_FILE)
+    assert [check.mode for check in certificate.parity] == ["greedy", "coupled", "coupled", "coupled"]
+    for check in certificate.parity:
+        assert (check.equal, check.near_ties, check.prompts, check.gamma) == (6, 0, 6, 8)
+        assert check.tokens == 6 * 24
+        assert check.rounds > 0
+    assert sum(check.accepted for check in certificate.parity) > 0
+    assert told == [("certify", done, 5) for done in range(6)]
+    assert not (tmp_path / CERTIFICATE_FILE).exists()
+    assert len(runner._cache) == 0, "the engine stays loaded"
+
+
+def test_given_prompts_are_taken(load, tmp_path):
+    toy_bundle(tmp_path)
+    load(ToyRunner(ToyModel()))
+    request = CertifyRequest(prompts=([1, 2, 3, 1, 2], [4]), max_new_tokens=500)
+    check = certificate_from_bundle(tmp_path, request).parity[0]
+    assert (check.prompts, check.tokens) == (2, 2 * (96 - 5))  # cut to what the longest prompt leaves of max_length
+
+
+def test_a_greedy_bundle_is_checked_greedily(load, tmp_path):
+    spec = toy_spec(greedy=True)
+    toy_bundle(tmp_path, toy_manifest(ToyModel(), spec), logits=False)
+    load(ToyRunner(ToyModel(), spec))
+    assert [check.mode for check in certificate_from_bundle(tmp_path, REQUEST).parity] == ["greedy"]
+
+
+def test_noise_of_another_seed_in_verify_rows_fails(load, tmp_path):
+    toy_bundle(tmp_path)
+    load(LateNoise(ToyModel()), LogitsRunner(ToyModel()))
+    certificate = certificate_from_bundle(tmp_path, REQUEST)
+    greedy, *coupled = certificate.parity
+    assert certificate.status == "failed"
+    assert greedy.equal == greedy.prompts
+    assert sum(check.equal for check in coupled) < sum(check.prompts for check in coupled)
+    assert "coupled, temperature" in certificate.reason
+    with pytest.raises(SpeccError, match="SPC801"):
+        refuse_failed(certificate, tmp_path)
+
+
+@pytest.mark.parametrize(("by", "status"), [(1e-4, "passed"), (1e-2, "failed")])
+def test_a_difference_is_excused_only_near_a_tie(load, tmp_path, by, status):
+    """AR is exactly tied and takes the lowest id; the engine's rounding in verify rows takes the other."""
+
+    class NearlyTied(TiedModel):
+        def logits(self, context):
+            logits = super().logits(context)
+            logits[5] -= by / 2  # AR prefers 3 by this gap, verify rows 5
+            return logits
+
+    spec = toy_spec(greedy=True)
+    toy_bundle(tmp_path, toy_manifest(ToyModel(), spec))
+    runner = OtherRounding(NearlyTied(), by)
+    runner._spec = spec
+    load(runner, LogitsRunner(NearlyTied()))
+    certificate = certificate_from_bundle(tmp_path, REQUEST)
+    (check,) = certificate.parity
+    assert certificate.status == status
+    assert check.equal < check.prompts
+    assert (check.near_ties > 0) == (status == "passed")
+
+
+def test_without_a_logits_engine_nothing_is_excused(load, tmp_path):
+    spec = toy_spec(greedy=True)
+    toy_bundle(tmp_path, toy_manifest(ToyModel(), spec), logits=False)
+    runner = OtherRounding(TiedModel(), 1e-4)
+    runner._spec = spec
+    load(runner)
+    certificate = certificate_from_bundle(tmp_path, REQUEST)
+    assert certificate.status == "failed"
+    assert certificate.reason.endswith("near ties cannot be told without an engine of variant logits")
+
+
+def test_a_bundle_without_a_drafter_has_costs_and_no_checks(load, tmp_path):
+    toy_bundle(tmp_path, toy_manifest(ToyModel(), draft=NoDraftSpec("none")))
+    load(ToyRunner(ToyModel()))
+    certificate = certificate_from_bundle(tmp_path, REQUEST)
+    assert (certificate.status, certificate.parity, certificate.step_costs) == ("not_run", (), COSTS)
+    assert "draft.kind is none" in certificate.reason
+
+
+def test_checks_without_a_round_show_nothing(load, tmp_path):
+    toy_bundle(tmp_path)
+    load(ToyRunner(ToyModel()))
+    certificate = certificate_from_bundle(tmp_path, CertifyRequest(prompts=([1],), max_new_tokens=1))
+    assert (certificate.status, certificate.reason) == ("not_run", "the drafter proposed nothing on these prompts")
+
+
+def gpu_bundle(folder):
+    manifest = toy_manifest(ToyModel())
+    return toy_bundle(folder, replace(manifest, engines=(replace(manifest.engines[0], format="tensorrt-rtx"),)))
+
+
+def test_an_engine_that_needs_a_gpu_is_not_run(monkeypatch, tmp_path):
+    gpu_bundle(tmp_path)
+
+    def load(bundle, spec, threads):
+        raise SpeccError("SPC740", "target.engine", "no GPU was found", "why", "fix")
+
+    monkeypatch.setattr(module, "runner_from_engine", load)
+    certificate = certificate_from_bundle(tmp_path, REQUEST)
+    assert (certificate.status, certificate.reason) == ("not_run", "target.engine: no GPU was found")
+    assert (certificate.step_costs, certificate.parity) == ((), ())
+    refuse_failed(certificate, tmp_path)
+
+
+@pytest.mark.parametrize(("bundle_of", "code"), [(toy_bundle, "SPC740"), (gpu_bundle, "SPC711")])
+def test_another_failure_to_load_is_an_error(monkeypatch, tmp_path, bundle_of, code):
+    bundle_of(tmp_path)
+
+    def load(bundle, spec, threads):
+        raise SpeccError(code, "engine", "got", "why", "fix")
+
+    monkeypatch.setattr(module, "runner_from_engine", load)
+    with pytest.raises(SpeccError, match=code):
+        certificate_from_bundle(tmp_path, REQUEST)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_certificate_is_written_whatever_it_says(load, tmp_path, late):
+    toy_bundle(tmp_path)
+    load((LateNoise if late else ToyRunner)(ToyModel()), LogitsRunner(ToyModel()))
+    written = certify_bundle(tmp_path, REQUEST)
+    assert record_from_file(Certificate, tmp_path / CERTIFICATE_FILE) == written
+    assert written.status == ("failed" if late else "passed")
+
+
+def test_a_damaged_bundle_is_refused_before_anything_runs(load, tmp_path):
+    toy_bundle(tmp_path)
+    load(None)
+    (tmp_path / "engines" / "target.onnx").write_bytes(b"x")
+    with pytest.raises(SpeccError, match="SPC60"):
+        certificate_from_bundle(tmp_path, REQUEST)

@@ -1,0 +1,55 @@
+"""The memory table against the bytes of real arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from specc.plan.make import plan_from_recipe
+from specc.recipe.schema import Recipe
+from tests.stated_source import SMOLLM2_FACTS, StatedSource
+from tests.tiny_models import TinyLlama, tensors_from_sizes
+
+SIZES = {"f32": 4, "f16": 2}
+
+
+def tiny_source(sizes: TinyLlama) -> StatedSource:
+    stated = {
+        field.name: value
+        for field in dataclasses.fields(sizes)
+        if (value := dataclasses.asdict(sizes)[field.name]) is not None
+        and field.name in {known.name for known in dataclasses.fields(SMOLLM2_FACTS)}
+    }
+    facts = dataclasses.replace(
+        SMOLLM2_FACTS,
+        **stated,
+        emitted_vocab_size=sizes.vocab_size,
+        attention_output_bias=sizes.attention_bias,
+        stored_dtype=sizes.stored,
+    )
+    return StatedSource(uri="tiny", facts=facts)
+
+
+@pytest.mark.parametrize(
+    "sizes", [TinyLlama(), TinyLlama(tie_word_embeddings=True, attention_bias=True)], ids=["", "t"]
+)
+@pytest.mark.parametrize(("gpu", "dtype"), [("cpu", "f32"), ("rtx-4090", "f16")])
+def test_weights_and_caches_are_counted_exactly(sizes: TinyLlama, gpu: str, dtype: str) -> None:
+    base = {"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": "ngram", "gpu": gpu}
+    recipe = Recipe.model_validate(base | {"limits": {"max_batch": 3, "max_input": 64, "max_output": 64}})
+    plan = plan_from_recipe(recipe, tiny_source(sizes))
+    table = {item.name: item.bytes for item in plan.memory}
+    weights = sum(t.size for t in tensors_from_sizes(sizes).values()) * SIZES[dtype]
+    assert sum(count for name, count in table.items() if name.startswith("weights")) == weights
+    assert table["weights: head"] == (0 if sizes.tie_word_embeddings else sizes.vocab_size * 64 * SIZES[dtype])
+    cache = np.empty((3, sizes.num_key_value_heads, plan.graph.capacity_buckets[-1], sizes.head_dim), dtype=np.uint8)
+    assert table["kv cache"] == 2 * sizes.num_hidden_layers * cache.nbytes * SIZES[dtype]
+    assert table["logits"] == 3 * 9 * sizes.vocab_size * 4
+
+
+def test_smollm2_has_the_parameters_that_its_name_says() -> None:
+    recipe = Recipe.model_validate({"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": "none", "gpu": "cpu"})
+    weights = [item.bytes for item in plan_from_recipe(recipe, StatedSource()).memory if "weights" in item.name]
+    assert sum(weights) // 4 == 134_515_008
