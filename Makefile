@@ -30,7 +30,7 @@ demo: $(VENV)/.demo
 	$(SPECC) run build/$(DEMO) --chat --prompt "$$PROMPT"
 
 test: $(VENV)/.dev
-	$(RUN) pytest -n $(WORKERS)
+	$(RUN) pytest -n $(WORKERS) --dist loadfile
 
 lint: $(VENV)/.dev
 	$(RUN) pytest tests/house/test_static_checks.py tests/house/test_import_contracts.py

@@ -21,7 +21,8 @@ from specc.bundle.manifest import (
 )
 from specc.bundle.record import text_from_record
 from specc.bundle.store import Store
-from specc.checkpoint.tokenizer_files import TEMPLATE_FILE, TOKENIZER_FILE
+from specc.checkpoint.chat_template import TEMPLATE_FILE
+from specc.checkpoint.hf_tokenizer import TOKENIZER_FILE
 from specc.plan.make import plan_text
 from specc.plan.plan import PLAN_FILE, Plan
 from specc.version import __version__

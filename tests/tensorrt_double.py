@@ -138,7 +138,8 @@ class DoubleContext:
             feeds[tensor.name] = memory.view(dtype).reshape(shape).copy()
         for tensor, value in zip(self.spec.outputs, self.session.run(None, feeds), strict=True):
             assert value.dtype == NUMPY[tensor.dtype]
-            self.device.memory(addresses[tensor.name], value.nbytes)[:] = np.ascontiguousarray(value).view(np.uint8).ravel()
+            content = np.frombuffer(value.tobytes(), dtype=np.uint8)
+            self.device.memory(addresses[tensor.name], value.nbytes)[:] = content
 
 
 @dataclass

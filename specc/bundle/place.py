@@ -3,7 +3,8 @@
 A hard link shares its content with the store: whoever edits one, edits both. So the files that people do edit (text,
 graphs, tokenizers) are copied, and only big ones, in practice weights and engines, are linked; the store makes these
 read-only (0444), so that an editor says so first. A change that gets through all the same shows in the file's times,
-and the store builds that object again.
+and the store builds that object again. The same holds for source checkpoints whose files are linked into a bundle:
+replacing such a file is safe, overwriting it in place damages the bundle, and `specc verify` says so.
 """
 
 from __future__ import annotations

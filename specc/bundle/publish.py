@@ -68,7 +68,7 @@ def publish_bundle(staging: Path, destination: Path, digests: DigestMemory | Non
     """Put a finished bundle in the place of the one at the destination, if any.
 
     Every staged file is held against the manifest first. Files at the destination that specc did not write are carried
-    over. A bundle with the same manifest, and whole, is left as it is, with its certificate.
+    over. A bundle with the same manifest, and whole, is left as it is; its certificate too unless a new one is staged.
 
     Args:
         staging: the new bundle, from `staging_folder(destination)`: manifest.json, the files it lists, and perhaps
@@ -233,7 +233,8 @@ def _carry_strangers(destination: Path, staging: Path, listed: set[str]) -> None
 
 
 def _add_certificate(staging: Path, destination: Path) -> None:
-    if (staging / CERTIFICATE_FILE).is_file() and not (destination / CERTIFICATE_FILE).exists():
+    """Take over a certificate that was made anew for the same manifest."""
+    if (staging / CERTIFICATE_FILE).is_file():
         replace_text(destination / CERTIFICATE_FILE, (staging / CERTIFICATE_FILE).read_text(encoding="utf-8"))
 
 

@@ -20,6 +20,7 @@ from specc.bundle.flock import FileLock, wait_lock
 from specc.bundle.manifest import FileSpec
 from specc.bundle.memory import DigestMemory
 from specc.bundle.objects import OBJECT_FILE, OBJECT_SCHEMA, ObjectRecord, StoreFolders, cache_folder
+from specc.bundle.place import LINK_BYTES, place_file
 from specc.bundle.record import record_from_file, text_from_record
 from specc.errors import SpeccBug, SpeccError
 
@@ -115,6 +116,14 @@ class Store:
     def files(self, key: str) -> dict[str, FileSpec]:
         """Return size and digest of every file of an object that `obtain` returned, by name."""
         return record_from_file(ObjectRecord, self.folders.object(key) / OBJECT_FILE).files
+
+    def place(self, source: Path, destination: Path, link_bytes: int = LINK_BYTES) -> None:
+        """Put a file of an object, or a source file, at another path; see `specc.bundle.place.place_file`.
+
+        Raises:
+            SpeccError: SPC608, SPC609 or SPC612.
+        """
+        place_file(source, destination, self.digests, link_bytes)
 
     def entries(self) -> tuple[StoreEntry, ...]:
         """Return every object of the store, the least recently used first."""

@@ -21,7 +21,7 @@ def gpu_table() -> Table:
             row.title,
             row.compute_capability or "-",
             "-" if row.memory_bytes is None else f"{row.memory_bytes / 1e9:.0f} GB",
-            "-" if row.bandwidth is None else f"{row.bandwidth / 1e9:.0f} GB/s",
+            "-" if row.bandwidth_bytes is None else f"{row.bandwidth_bytes / 1e9:.0f} GB/s",
         ]
         for row in GPUS.values()
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from specc.checkpoint.source import TensorHeader
-from specc.checkpoint.values import shortened
+from specc.checkpoint.values import is_text, shortened
 from specc.errors import SpeccError
 
 MAX_HEADER_BYTES: Final = 100_000_000
@@ -120,6 +120,8 @@ def _object_without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, obj
 
 
 def _tensor_header(path: Path, name: str, entry: object, start: int) -> TensorHeader:
+    if not is_text(name):
+        raise _damaged(path, "the tensor's name is not text", name)
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise _damaged(path, f"got {shortened(entry)}, expected dtype, shape and data_offsets", name)
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]

@@ -34,7 +34,7 @@ class Values:
 
     def place(self, key: str) -> str:
         """Return `file key` as messages show it."""
-        return f"{self.path} {self.prefix}{key}"
+        return f"{self.path} {self.prefix}{key if key.isprintable() else shortened(key)}"
 
     def integer(self, key: str, default: int | None = None, *, least: int = 1, most: int = MAX_INTEGER) -> int:
         """Return an integer between least and most; without a default the key is required."""
@@ -71,7 +71,7 @@ class Values:
     def text(self, key: str, default: str | None = None) -> str:
         """Return a string."""
         value = self._value(key, default, "a string")
-        if not isinstance(value, str):
+        if not isinstance(value, str) or not is_text(value):
             raise self._wrong(key, value, "a string")
         return value
 
@@ -89,7 +89,7 @@ class Values:
         value = self.mapping.get(key)
         if value is None:
             return None
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        if not isinstance(value, list) or not all(isinstance(item, str) and is_text(item) for item in value):
             raise self._wrong(key, value, "a list of strings")
         return tuple(value)
 
@@ -126,6 +126,11 @@ class Values:
             "the model cannot be built from it",
             "use the file as the model's authors publish it",
         )
+
+
+def is_text(value: str) -> bool:
+    """Return whether a string is Unicode text: JSON can escape half of a surrogate pair, which no file can hold."""
+    return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def shortened(value: object) -> str:

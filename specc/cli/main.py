@@ -9,7 +9,10 @@ from typing import Annotated, NoReturn
 import click
 import typer
 
-from specc.cli import build_commands, bundle_commands, cache_commands, recipe_commands
+from specc.cli.build_commands import build_bundle
+from specc.cli.bundle_commands import bench, inspect, run, verify
+from specc.cli.cache_commands import app as cache_app
+from specc.cli.recipe_commands import check, explain, init, list_names, plan, schema
 from specc.cli.show import show_error, show_json
 from specc.errors import ExitStatus, SpeccError, exit_status_from_error
 from specc.version import __version__
@@ -22,18 +25,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("init")(recipe_commands.init)
-app.command("check")(recipe_commands.check)
-app.command("plan")(recipe_commands.plan)
-app.command("build")(build_commands.build_bundle)
-app.command("inspect")(bundle_commands.inspect)
-app.command("run")(bundle_commands.run)
-app.command("bench")(bundle_commands.bench)
-app.command("verify")(bundle_commands.verify)
-app.command("schema")(recipe_commands.schema)
-app.command("list")(recipe_commands.list_names)
-app.command("explain")(recipe_commands.explain)
-app.add_typer(cache_commands.app, name="cache")
+app.command("init")(init)
+app.command("check")(check)
+app.command("plan")(plan)
+app.command("build")(build_bundle)
+app.command("inspect")(inspect)
+app.command("run")(run)
+app.command("bench")(bench)
+app.command("verify")(verify)
+app.command("schema")(schema)
+app.command("list")(list_names)
+app.command("explain")(explain)
+app.add_typer(cache_app, name="cache")
 
 
 def _show_version(value: bool) -> None:

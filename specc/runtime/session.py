@@ -52,6 +52,7 @@ class Session:
         self.manifest = manifest
         self._runner = runner
         self._encoder = encoder
+        self.step_costs = step_costs
         self.scheduler = Scheduler(
             runner=runner,
             limits=manifest.limits,

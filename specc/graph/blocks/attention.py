@@ -76,17 +76,7 @@ def attention(
     heads, kv_heads, dim = facts.num_attention_heads, facts.num_key_value_heads, facts.head_dim
 
     def projected(kind: str, count: int) -> ir.Value:
-        flat = linear(
-            builder,
-            x,
-            f"{name}.{kind}_proj",
-            into=facts.hidden_size,
-            out=count * dim,
-            dtype=graph.compute_dtype,
-            bias=facts.attention_bias,
-        )  # [B, S, count*D]
-        split = builder.op("Reshape", flat, builder.i64(0, 0, count, dim), name=f"{name}.{kind}_split")
-        return builder.op("Transpose", split, name=f"{name}.{kind}_heads", perm=[0, 2, 1, 3])  # [B, count, S, D]
+        return _heads(builder, x, f"{name}.{kind}", count, facts=facts, graph=graph)
 
     query = step.rotary.apply(projected("q", heads), f"{name}.q_rotated")
     query.type, query.shape = ir.TensorType(DATA_TYPES[graph.compute_dtype]), ir.Shape(("B", heads, "S", dim))
@@ -111,3 +101,18 @@ def attention(
         bias=facts.attention_output_bias,
     )  # [B, S, H]
     return output, key_out, value_out
+
+
+def _heads(builder: Builder, x: ir.Value, name: str, count: int, *, facts: ModelFacts, graph: GraphPlan) -> ir.Value:
+    """Return the projection `name`_proj of x [B, S, H] as heads, [B, count, S, D]."""
+    flat = linear(
+        builder,
+        x,
+        f"{name}_proj",
+        into=facts.hidden_size,
+        out=count * facts.head_dim,
+        dtype=graph.compute_dtype,
+        bias=facts.attention_bias,
+    )  # [B, S, count*D]
+    split = builder.op("Reshape", flat, builder.i64(0, 0, count, facts.head_dim), name=f"{name}_split")
+    return builder.op("Transpose", split, name=f"{name}_heads", perm=[0, 2, 1, 3])

@@ -65,7 +65,7 @@ class OnnxRuntimeRunner:
     def reserve(self, slots: int, length: int) -> None:
         """Make room for `slots` rows of at least `length` cache rows each, keeping what the caches hold.
 
-        What a slot holds is `next_past` of its last call; a call whose row starts at 0 forgets what was before.
+        A slot holds what its last call left, drafts included; a call whose row starts at 0 forgets what was before.
         """
         if self._caches.reserve(slots, length):
             self._bindings.clear()
@@ -93,7 +93,7 @@ class OnnxRuntimeRunner:
             if tuple(value.data_ptr() for value in returned) != bound.pointers:
                 raise SpeccBug(f"{self._spec.file} returned caches in other memory than it was given")
             bound.in_place = True
-        self._caches.used[first_slot : first_slot + sizes["B"]] = outputs["next_past"]
+        self._caches.used[first_slot : first_slot + sizes["B"]] = inputs["past_lengths"] + inputs["num_tokens"]
         return outputs
 
     def close(self) -> None:

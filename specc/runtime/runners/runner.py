@@ -24,7 +24,7 @@ class TargetRunner(Protocol):
         """Make room for `slots` rows of at least `length` cache rows each, keeping what the caches hold.
 
         Capacity follows the real length in the engine's buckets; it never shrinks below what is in use, and a slot uses
-        what `next_past` of its last call says. Slots from `slots` on are free.
+        `past_lengths + num_tokens` of its last call. Slots from `slots` on are free.
         """
 
     def step(self, first_slot: int, inputs: Arrays) -> Arrays:

@@ -16,10 +16,16 @@ _SHOWN_MESSAGES = 5
 
 
 class TensorRtRtx:
-    """The installed library. Use `tensorrt_rtx_library` to make one."""
+    """The installed library. Use `tensorrt_rtx_library` to make one.
 
-    def __init__(self, trt: Vendor) -> None:
+    Args:
+        trt: its module.
+        cuda_graphs: whether its engines capture repeated shapes into CUDA graphs.
+    """
+
+    def __init__(self, trt: Vendor, *, cuda_graphs: bool = True) -> None:
         self._trt = trt
+        self._cuda_graphs = cuda_graphs
         self._logger = _collecting_logger(trt)
 
     @property
@@ -49,14 +55,15 @@ class TensorRtRtx:
                 "an engine is loaded by the version of the library that built it",
                 "install the version that the manifest's toolchain names, or build the bundle again",
             )
-        return RtxEngine(self._trt, runtime, engine)
+        return RtxEngine(self._trt, runtime, engine, cuda_graphs=self._cuda_graphs)
 
 
 class RtxEngine:
     """A deserialized engine, with the runtime it needs to stay alive."""
 
-    def __init__(self, trt: Vendor, runtime: Vendor, engine: Vendor) -> None:
-        self._trt = trt
+    def __init__(self, trt: Vendor, runtime: Vendor, engine: Vendor, *, cuda_graphs: bool) -> None:
+        strategies = trt.CudaGraphStrategy
+        self._strategy = strategies.WHOLE_GRAPH_CAPTURE if cuda_graphs else strategies.DISABLED
         self._runtime = runtime
         self._engine = engine
 
@@ -73,7 +80,7 @@ class RtxEngine:
     def context(self, profile: int, stream: int) -> Context:
         """Return a new context for one profile; the library captures repeated shapes into CUDA graphs by itself."""
         config = self._engine.create_runtime_config()
-        config.cuda_graph_strategy = self._trt.CudaGraphStrategy.WHOLE_GRAPH_CAPTURE
+        config.cuda_graph_strategy = self._strategy
         context = self._engine.create_execution_context(config)
         if context is None or not context.set_optimization_profile_async(profile, stream):
             raise _refused(f"a context for profile {profile}")
@@ -107,8 +114,11 @@ class RtxContext:
             raise _refused("an execution")
 
 
-def tensorrt_rtx_library() -> TensorRtRtx:
+def tensorrt_rtx_library(*, cuda_graphs: bool = True) -> TensorRtRtx:
     """Return the installed TensorRT-RTX.
+
+    Args:
+        cuda_graphs: see TensorRtRtx.
 
     Raises:
         SpeccError: SPC527 it is not installed.
@@ -123,7 +133,7 @@ def tensorrt_rtx_library() -> TensorRtRtx:
             "it loads and runs the engines of this bundle",
             "pip install 'specc[rtx]' cuda-python",
         ) from error
-    return TensorRtRtx(tensorrt_rtx)
+    return TensorRtRtx(tensorrt_rtx, cuda_graphs=cuda_graphs)
 
 
 def _refused(what: str) -> SpeccError:

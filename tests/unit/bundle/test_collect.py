@@ -8,7 +8,6 @@ from pathlib import Path
 
 from specc.bundle.digests import key_from_parts
 from specc.bundle.objects import OBJECT_FILE, StoreFolders
-from specc.bundle.place import place_file
 from specc.bundle.store import Store
 
 DAY = 86400
@@ -88,7 +87,7 @@ def test_files_with_links_elsewhere_free_nothing(tmp_path: Path) -> None:
     keys = _filled(tmp_path / "cache", {"linked": 1})
     with Store(tmp_path / "cache") as store:
         folder = store.obtain(keys["linked"], _never, "linked")
-        place_file(folder / "f", tmp_path / "bundle" / "f", store.digests, link_bytes=0)
+        store.place(folder / "f", tmp_path / "bundle" / "f", link_bytes=0)
     with Store(tmp_path / "cache") as store:
         assert store.collect(0, None) < 1000
     assert (tmp_path / "bundle" / "f").read_bytes() == bytes(1000)

@@ -37,11 +37,10 @@ def coded(produce, *needs):
     return "made"
 
 def nameless(folder):
-    with (folder / "w").open("wb") as file:
+    with (folder / "w").open("wb", buffering=0) as file:
         try:
             while True:
                 file.write(bytes(50_000))
-                file.flush()
         except OSError:
             pass
     raise RuntimeError("serialization failed")

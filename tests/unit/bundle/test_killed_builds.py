@@ -79,8 +79,8 @@ def test_fifty_random_kills(folder: Path) -> None:
         assert not finished & set(_keys(log))
         assert [path.name for path in destination.parent.iterdir()] == ["bundle"]
         assert [*folders.staging.iterdir(), *folders.aside.iterdir()] == []
-    assert killed >= 25
-    assert resumed >= 5
+    assert killed >= 10
+    assert resumed >= 2
 
 
 @pytest.mark.slow

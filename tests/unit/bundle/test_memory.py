@@ -156,3 +156,19 @@ def test_processes_write_it_at_once(tmp_path: Path, reads: list[str]) -> None:
     digests = DigestMemory(tmp_path / "digests")
     assert all(digests.sha256(file) == _digest(file.name.encode()) for file in files)
     assert reads == []
+
+
+def test_a_file_replaced_while_it_is_read_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = _settled_file(tmp_path / "a", b"content")
+    replacement = _settled_file(tmp_path / "b", b"CONTENT")
+    real = memory.sha256_from_file
+
+    def replaced(path: Path, progress: object = None) -> str:
+        digest = real(path)
+        replacement.replace(path)
+        return digest
+
+    digests = DigestMemory(tmp_path / "digests")
+    monkeypatch.setattr(memory, "sha256_from_file", replaced)
+    assert digests.sha256(file) == _digest(b"content")
+    assert not (tmp_path / "digests").exists()

@@ -72,8 +72,10 @@ def test_the_certificate_belongs_to_its_manifest(tmp_path: Path) -> None:
     _publish(destination, 1)
     _publish(destination, 1, certificate="first")
     assert (destination / CERTIFICATE_FILE).read_text() == "first"
-    _publish(destination, 1, certificate="second")
+    assert not _publish(destination, 1)
     assert (destination / CERTIFICATE_FILE).read_text() == "first"
+    assert not _publish(destination, 1, certificate="second")
+    assert (destination / CERTIFICATE_FILE).read_text() == "second"
     _publish(destination, 2)
     assert not (destination / CERTIFICATE_FILE).exists()
 

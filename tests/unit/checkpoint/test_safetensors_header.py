@@ -86,6 +86,7 @@ def test_links_are_resolved(tmp_path: Path) -> None:
         (b"{", "not JSON"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a": {"dtype":"F32","shape":[4],"data_offsets":[0,16]}, "a": 1}', "stands twice"),
+        ({"\ud800": entry(0, 16, [4])}, "not text"),
         (b"\xff\xfe", "not JSON"),
     ],
 )

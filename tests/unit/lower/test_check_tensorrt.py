@@ -65,7 +65,7 @@ def test_the_graph_as_it_is_written_is_legal() -> None:
 @pytest.mark.parametrize(
     ("mutate", "message"),
     [
-        (causal_with_lengths, r"layers\.1\.self_attn\.attention: Attention with is_causal .* would lose `nonpad_kv_seq"),
+        (causal_with_lengths, r"layers\.1\.self_attn\.attention: Attention with is_causal .* lose `nonpad_kv_seqlen`"),
         (lengths_beside_the_mask, r"layers\.0\.self_attn\.attention: .* would lose `nonpad_kv_seqlen`"),
         (no_mask, r"layers\.0\.self_attn\.attention: Attention without a mask"),
         (cache_renamed_on_the_way_out, r"layers\.0\.self_attn\.k_cache: TensorRT updates a cache in place only"),

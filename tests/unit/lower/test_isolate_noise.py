@@ -38,7 +38,7 @@ def test_the_noise_keeps_its_bits_behind_the_barriers() -> None:
     position = rng.integers(0, 1 << 20, size=(3, 4))
     got = noise_session(function).run(None, {"seed": seed, "position": position, "token": token})[0]
     bits = noise_bits(seed[:, None, None], Stream.TARGET, position[:, :, None], token)
-    # The logarithms of two libraries differ by units in the last place; one bit of the hash moves them by 1e-7 and more.
+    # The logarithms of two libraries differ in the last place; a wrong step of the hash changes all of its bits.
     np.testing.assert_allclose(got, gumbel(bits), rtol=0, atol=2e-6)
 
 

@@ -55,7 +55,8 @@ def test_padding_is_what_the_abi_asks_and_is_cut_off_again() -> None:
     assert target["input_ids"].tolist() == [[7, 8, 0, 0, 0]]
     assert target["logit_rows"].tolist() == [[0, 1, 1, 1]]
     assert target["seed"].tolist() == [3]
-    outputs = (TensorSpec("tokens", "i64", ("B", "R"), True, None), TensorSpec("taps", "f32", ("B", "S", 3), True, None))
+    taps = TensorSpec("taps", "f32", ("B", "S", 3), True, None)
+    outputs = (TensorSpec("tokens", "i64", ("B", "R"), True, None), taps)
     padded = {"tokens": np.arange(4)[None], "taps": np.arange(15, dtype=np.float32).reshape(1, 5, 3)}
     cut = cut_outputs(padded, replace(toy_spec(), outputs=outputs), tokens=2, rows=3)
     assert cut["tokens"].tolist() == [[0, 1, 2]]

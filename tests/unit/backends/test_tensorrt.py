@@ -1,0 +1,107 @@
+"""Real engines of tiny models, built by the installed TensorRT-RTX on a machine without a GPU."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specc.backends import BACKENDS
+from specc.backends.tensorrt import TensorRtBackend
+from specc.backends.tensorrt_build import _monitor
+from specc.backends.tensorrt_file import attention_kernels, expected_kernels, write_engine
+from specc.bundle.manifest import EngineSpec
+from specc.lower.lowered_from_plan import lowered_from_plan
+from specc.lower.place import link_or_copy
+from specc.plan.plan import Plan
+from specc.progress import silent
+from tests.tensorrt_double import rtx_plan, rtx_profiles
+from tests.tiny_engines import plan_from_facts, source_from_sizes, tiny_graph_plan
+from tests.tiny_models import TinyLlama
+
+MAGIC = b"vtrt"
+EVENTS = list[tuple[str, int, int]]
+
+
+def build(folder: Path, *, sms: tuple[str, ...], **graph: object) -> tuple[EngineSpec, Path, EVENTS, Plan]:
+    source = source_from_sizes(folder / "source", TinyLlama(stored="f16"))
+    changes = {"compute_dtype": "f16", "capacity_buckets": (128,), "max_logit_rows": 5, "candidates": 64, **graph}
+    plan = plan_from_facts(source.facts, tiny_graph_plan(**changes))
+    plan = rtx_plan(plan, rtx_profiles(4, 32, 4), sms=sms)
+    for name in ("lowered", "engines"):
+        (folder / name).mkdir()
+    lowered = lowered_from_plan(plan, source, folder / "lowered", silent)
+    events: EVENTS = []
+
+    def note(what: str, done: int, total: int) -> None:
+        events.append((what, done, total))
+
+    (spec,) = TensorRtBackend().engines_from_lowered(lowered, plan, folder / "engines", link_or_copy, note)
+    assert [path.name for path in (folder / "engines").iterdir()] == ["target.engine"]
+    return spec, folder / "engines" / spec.file, events, plan
+
+
+@pytest.mark.slow
+def test_a_sampling_engine_with_three_profiles(tmp_path: Path) -> None:
+    """Also guards the time: with the noise fused into the sampler the builder runs for more than ten minutes."""
+    spec, file, events, plan = build(tmp_path, sms=("8.9",))
+    assert file.read_bytes()[:4] == MAGIC
+    assert expected_kernels(plan.backend.profiles) == {"_gemm_mha_v2", "_gemv_mha_v1"}
+    assert set(attention_kernels(file)) == {"_gemm_mha_v2", "_gemv_mha_v1"}
+    assert (spec.format, spec.file, spec.capacity, spec.compute_dtype) == ("tensorrt-rtx", "target.engine", 128, "f16")
+    assert spec.profiles == plan.backend.profiles
+    assert spec.compute_capabilities == ("8.9",)
+    assert [tensor.dtype for tensor in spec.inputs if tensor.name == "key_cache_1"] == ["f16"]
+    builds = [event for event in events if event[0] == "build target.engine"]
+    assert builds == [("build target.engine", n, builds[0][2]) for n in sorted(event[1] for event in builds)]
+    assert builds[-1][1] == builds[-1][2] > 1
+    assert events[-1] == ("write target.engine", file.stat().st_size, file.stat().st_size)
+
+
+@pytest.mark.slow
+def test_one_greedy_engine_for_three_generations_of_gpus(tmp_path: Path) -> None:
+    sms = ("8.6", "8.9", "12.0")
+    spec, file, _, plan = build(tmp_path, sms=sms, acceptance="greedy", features=("logits", "token_logprobs"))
+    assert spec.compute_capabilities == sms
+    assert set(attention_kernels(file)) == expected_kernels(plan.backend.profiles)
+    assert "seed" not in {tensor.name for tensor in spec.inputs}
+    assert {"logits", "token_logprobs"} <= {tensor.name for tensor in spec.outputs}
+
+
+def test_a_profile_of_one_token_alone_names_its_kernel_alone() -> None:
+    _, decode, verify = rtx_profiles(4, 32, 4)
+    assert expected_kernels((decode,)) == {"_gemv_mha_v1"}
+    assert expected_kernels((verify,)) == {"_gemm_mha_v2"}
+    assert expected_kernels((replace(decode, tokens=(1, 1, 2)),)) == {"_gemm_mha_v2"}
+
+
+def test_the_toolchain_is_the_installed_library() -> None:
+    assert BACKENDS["tensorrt-rtx"].toolchain() == {"tensorrt-rtx": importlib.metadata.version("tensorrt_rtx")}
+
+
+def test_an_interrupt_ends_the_build_without_passing_through_the_builder() -> None:
+    import tensorrt_rtx
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    monitor = _monitor(tensorrt_rtx, "build", interrupt)
+    monitor.phase_start("outer", None, 4)
+    assert monitor.step_complete("outer", 0)
+    monitor.phase_start("inner", "outer", 9)
+    assert monitor.step_complete("inner", 5)
+    assert not monitor.step_complete("outer", 1)
+    assert monitor.interrupted
+
+
+def test_an_engine_appears_when_it_is_whole(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 3
+    target = tmp_path / "target.engine"
+    seen: list[bool] = []
+    write_engine(memoryview(content), target, lambda *_: seen.append(target.exists()))
+    assert seen == [False]
+    assert target.read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["target.engine"]
