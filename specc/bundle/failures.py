@@ -65,12 +65,17 @@ def full_disk(place: Path, written: int | None, needed: int | None) -> SpeccErro
 
 
 @contextlib.contextmanager
-def coded_failures(place: Path) -> Iterator[None]:
-    """Turn an OSError of the block, all of it specc's own file operations, into its coded error."""
+def coded_failures(place: Path, needed: int | None = None) -> Iterator[None]:
+    """Turn an OSError of the block, all of it specc's own file operations, into its coded error.
+
+    Args:
+        place: what is written or read.
+        needed: bytes that the block writes, where that is known.
+    """
     try:
         yield
     except OSError as error:
-        raise failure_from_os_error(error, place) from error
+        raise failure_from_os_error(error, place, needed) from error
 
 
 def failure_from_writer(error: Exception, folder: Path, needed: int | None) -> SpeccError | None:
@@ -83,11 +88,11 @@ def failure_from_writer(error: Exception, folder: Path, needed: int | None) -> S
     return None
 
 
-def failure_from_os_error(error: OSError, place: Path) -> SpeccError:
+def failure_from_os_error(error: OSError, place: Path, needed: int | None = None) -> SpeccError:
     """Return the coded error of a file operation: SPC608 no space, SPC609 no permission, SPC612 anything else."""
+    if error.errno in _SPACE:  # a copy names its source, and the disk that is full is the other one
+        return full_disk(place, None, needed)
     where = error.filename if isinstance(error.filename, str) else str(place)
-    if error.errno in _SPACE:
-        return full_disk(Path(where), None, None)
     reason = error.strerror or str(error) or type(error).__name__
     if error.errno in _PERMISSION:
         return SpeccError(

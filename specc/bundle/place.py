@@ -38,8 +38,10 @@ def place_file(source: Path, destination: Path, digests: DigestMemory, link_byte
     with coded_failures(destination):
         source = source.resolve(strict=True)
         destination.parent.mkdir(parents=True, exist_ok=True)
-        if source.stat().st_size >= link_bytes and _linked(source, destination, digests):
+        size = source.stat().st_size
+        if size >= link_bytes and _linked(source, destination, digests):
             return
+    with coded_failures(destination, size):
         shutil.copyfile(source, destination)
 
 

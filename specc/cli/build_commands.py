@@ -9,7 +9,7 @@ import typer
 
 from specc.cli.options import AsJson, Offline, OutFolder, Overrides, RecipeFile
 from specc.cli.show import ERR, OUT, progress_bars, show_json
-from specc.pipeline import STAGES, BuildRequest, build, stage_from_name
+from specc.stages import STAGES, stage_from_name
 
 
 def build_bundle(
@@ -32,6 +32,8 @@ def build_bundle(
     as_json: AsJson = False,
 ) -> None:
     """Build the bundle of a recipe into OUT/NAME; what was built before is not built again."""
+    from specc.pipeline import BuildRequest, build  # the compiler's libraries take most of a second to load
+
     request = BuildRequest(
         recipe,
         tuple(overrides or ()),

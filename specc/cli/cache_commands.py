@@ -42,7 +42,7 @@ def collect_objects(
     ] = None,
     max_gib: Annotated[
         float | None,
-        typer.Option("--max-gib", min=0, help="Free the oldest until so much is left.", show_default=False),
+        typer.Option("--max-gib", min=0, max=1e9, help="Free the oldest until so much is left.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -23,6 +23,11 @@ def stream_to_terminal(session: Session, ids: Sequence[int], params: GenerationP
     return generation
 
 
+def write_generation(generation: Generation) -> None:
+    """Write the text as it is, and a line that ends it."""
+    sys.stdout.write(f"{generation.text}\n{'-' * 80}\n")
+
+
 def show_statistics(generations: Sequence[Generation]) -> None:
     """Print one line of statistics on standard error."""
     total = summed_statistics(generation.statistics for generation in generations)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import traceback
-from typing import Annotated, NoReturn
+from io import TextIOWrapper
+from typing import Annotated
 
 import typer
 
 from specc.cli.build_commands import build_bundle
 from specc.cli.bundle_commands import bench, inspect, run, verify
 from specc.cli.cache_commands import app as cache_app
+from specc.cli.diff_command import diff
 from specc.cli.recipe_commands import check, explain, init, list_names, plan, schema
 from specc.cli.show import show_error, show_json
 from specc.errors import ExitStatus, SpeccError, exit_status_from_error
@@ -32,6 +36,7 @@ app.command("inspect")(inspect)
 app.command("run")(run)
 app.command("bench")(bench)
 app.command("verify")(verify)
+app.command("diff")(diff)
 app.command("schema")(schema)
 app.command("list")(list_names)
 app.command("explain")(explain)
@@ -53,9 +58,20 @@ def _root(
     """Options of every command stand behind it; this is the root."""
 
 
-def main() -> NoReturn:
-    """Run the command line and exit with a status of `ExitStatus`."""
-    sys.exit(status_from_arguments(sys.argv[1:]))
+def finished_status(arguments: list[str]) -> int:
+    """Run one command line with everything it printed written out, and return the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a locale that lacks a character is no reason to fail
+    status = status_from_arguments(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes once more
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _shown(refused_by_system(error), arguments)
+    return status
 
 
 def status_from_arguments(arguments: list[str]) -> int:
@@ -63,20 +79,36 @@ def status_from_arguments(arguments: list[str]) -> int:
     try:
         app(arguments, prog_name="specc")
     except SystemExit as ended:  # typer ends every command so: 0, 2 for a wrong command line, 130 interrupted
-        return ended.code if isinstance(ended.code, int) else ExitStatus.DONE
+        unheard = isinstance(ended.__context__, BrokenPipeError)  # the reader of our output has seen enough
+        return ended.code if isinstance(ended.code, int) and not unheard else ExitStatus.DONE
     except SpeccError as error:
-        show_error(error)
-        if "--json" in arguments:
-            show_json({"error": error.as_json()})
-        return exit_status_from_error(error)
+        return _shown(error, arguments)
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         return ExitStatus.INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has seen enough
-        sys.stderr.close()
-        return ExitStatus.DONE
+    except OSError as error:
+        return _shown(refused_by_system(error), arguments)
     except Exception:  # noqa: BLE001 - whatever is left is ours
         traceback.print_exc()
         typer.echo("This is a bug in specc. Please report it with the lines above.", err=True)
         return ExitStatus.BUG
     return ExitStatus.DONE
+
+
+def refused_by_system(error: OSError) -> SpeccError:
+    """Return the coded error of a failure that no part of specc expects: a full standard output, say."""
+    return SpeccError(
+        "SPC907",
+        str(error.filename or "standard output or another file"),
+        error.strerror or str(error),
+        "the operating system refused it",
+        "free space, or correct the permissions",
+    )
+
+
+def _shown(error: SpeccError, arguments: list[str]) -> int:
+    show_error(error)
+    if "--json" in arguments:
+        with contextlib.suppress(OSError):
+            show_json({"error": error.as_json()})
+    return exit_status_from_error(error)

@@ -13,10 +13,7 @@ from specc.catalog.tables import TABLES
 from specc.cli.options import AsJson, Offline, Overrides, RecipeFile
 from specc.cli.show import OUT, bytes_text, show_json, show_pairs, show_table
 from specc.errors import CODES, SpeccError
-from specc.pipeline import plan_from_file
 from specc.plan.plan import Plan
-from specc.recipe.init import recipe_text_from_target
-from specc.recipe.load import json_schema
 
 
 def init(
@@ -27,7 +24,9 @@ def init(
     ] = None,
 ) -> None:
     """Write a first recipe for a model and a GPU."""
-    text = recipe_text_from_target(target, gpu)
+    from specc.recipe.init import recipe_text_from_target
+
+    text = recipe_text_from_target(target, gpu, Path() if output is None else output.parent)
     if output is None:
         typer.echo(text, nl=False)
         return
@@ -52,6 +51,8 @@ def check(
     offline: Offline = False,
 ) -> None:
     """Check a recipe and its checkpoints; nothing is built and no weight is read."""
+    from specc.pipeline import plan_from_file  # the compiler's libraries take most of a second to load
+
     plan = plan_from_file(recipe, tuple(overrides or ()), offline=offline)
     if as_json:
         show_json({"recipe": str(recipe), "name": plan.name, "ok": True, "notes": list(plan.notes)})
@@ -67,6 +68,8 @@ def plan(
     offline: Offline = False,
 ) -> None:
     """Decide everything that a build needs and show it: sizes, limits, gamma, memory."""
+    from specc.pipeline import plan_from_file
+
     decided = plan_from_file(recipe, tuple(overrides or ()), offline=offline)
     if as_json:
         show_json(json_from_record(decided))
@@ -76,6 +79,8 @@ def plan(
 
 def schema() -> None:
     """Print the JSON schema of recipes, for editors."""
+    from specc.recipe.load import json_schema
+
     typer.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 

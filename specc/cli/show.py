@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -13,8 +14,8 @@ from rich.table import Table
 
 from specc.errors import SpeccError
 
-OUT: Final = Console(highlight=False, soft_wrap=True)
-ERR: Final = Console(stderr=True, highlight=False, soft_wrap=True)
+OUT: Final = Console(highlight=False, soft_wrap=True, emoji=False)
+ERR: Final = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def show_error(error: SpeccError) -> None:
@@ -23,8 +24,9 @@ def show_error(error: SpeccError) -> None:
 
 
 def show_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
-    """Print one JSON value on one line of standard output."""
-    print(json.dumps(value, ensure_ascii=False))  # noqa: T201 - a machine reads this
+    """Print one JSON value on one line of standard output, with escapes where that cannot show every character."""
+    plain = (sys.stdout.encoding or "ascii").lower().replace("-", "") != "utf8"
+    sys.stdout.write(json.dumps(value, ensure_ascii=plain) + "\n")
 
 
 def show_pairs(pairs: list[tuple[str, str]]) -> None:

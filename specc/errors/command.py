@@ -29,8 +29,24 @@ COMMAND: Final[dict[str, CodeRow]] = {
         "The folder is missing or read-only, or the disk is full.",
         ExitStatus.ENVIRONMENT,
     ),
+    "SPC907": CodeRow(
+        "the operating system refused an operation",
+        "A file or the standard output could not be written or read, for a reason outside specc: a full disk, "
+        "missing permissions, a device that went away.",
+        ExitStatus.ENVIRONMENT,
+    ),
     "SPC906": CodeRow(
         "an option's value is out of its range",
         "The option says which values it takes.",
+    ),
+    "SPC908": CodeRow(
+        "nothing to compare",
+        "A recipe or a plan holds choices, a lock holds digests of sources and versions of tools; a bundle holds all "
+        "of it. `specc diff` compares what both sides have, and these have nothing in common.",
+    ),
+    "SPC909": CodeRow(
+        "neither a recipe nor a plan, lock or bundle",
+        "`specc diff` takes bundles, which are folders, recipes, which are YAML files, and the recipe.lock.json and "
+        "plan.json of a build.",
     ),
 }

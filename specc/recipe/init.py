@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from specc.catalog.capabilities import BACKENDS, BackendRow
 from specc.catalog.gpus import GPUS
@@ -15,12 +16,13 @@ from specc.recipe.templates import template_environment
 TEMPLATE = "recipe.yaml.j2"
 
 
-def recipe_text_from_target(target: str, gpu: str) -> str:
+def recipe_text_from_target(target: str, gpu: str, folder: Path) -> str:
     """Return the text of a new recipe; it loads, and its choices are ones that this version builds.
 
     Args:
         target: a model reference, as `--target` states it.
         gpu: a row of the catalog, as `--gpu` states it.
+        folder: where the recipe will lie; paths in a recipe start there, those of a command line where it runs.
 
     Raises:
         SpeccError: SPC107 unknown GPU, SPC106 no model reference, SPC303 no back end of this version for the GPU.
@@ -38,7 +40,7 @@ def recipe_text_from_target(target: str, gpu: str) -> str:
     text = template_environment().get_template(TEMPLATE).render(
         title=f"{name}: written by `specc init`; every key is described in docs/recipe.schema.json.",
         name=name,
-        target=_quoted(target),
+        target=_quoted(_seen_from(folder, target)),
         scheme=backend.default_scheme,
         gpu=gpu,
         backend=backend.name,
@@ -54,6 +56,13 @@ def _backend_for(compute_capability: str | None) -> BackendRow | None:
         ):
             return row
     return None
+
+
+def _seen_from(folder: Path, target: str) -> str:
+    """Return a path that exists, relative to the recipe's folder; any other reference unchanged."""
+    if "\0" in target or Path(target).is_absolute() or not os.path.exists(target):  # noqa: PTH110 - long names
+        return target
+    return Path(os.path.relpath(target, folder)).as_posix()
 
 
 def _quoted(text: str) -> str:

@@ -59,7 +59,7 @@ class _Problem:
         """The value as the recipe writes it, short."""
         value = _value_at(self.tree.value, self.path)
         if value is None:
-            return "nothing"
+            return self._written
         if isinstance(value, dict):
             return "a mapping"
         if isinstance(value, tuple):
@@ -68,8 +68,11 @@ class _Problem:
 
     @property
     def _written(self) -> str:
-        mark = self.tree.marks.get(self.path)
-        return _clipped(mark.text) if mark is not None and mark.text is not None else "nothing"
+        for length in range(len(self.path), -1, -1):  # a shorthand stands where the mapping it means would
+            mark = self.tree.marks.get(self.path[:length])
+            if mark is not None:
+                return _clipped(mark.text) if mark.text else "nothing"
+        return "nothing"
 
     @property
     def purpose(self) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
-from specc.cli.main import status_from_arguments
+from specc.bundle.lock import RecipeLock
+from specc.cli.main import finished_status, refused_by_system, status_from_arguments
 from specc.cli.prompts import prompts_from_jsonl, prompts_from_options
 from specc.cli.write import write_text
+from specc.diff.compare import comparison_from_sides
+from specc.diff.side import Side, side_from_path
 from specc.errors import ExitStatus, SpeccError
-from specc.pipeline import stage_from_name
+from specc.stages import stage_from_name
 
 
 def refused(call) -> SpeccError:
@@ -96,3 +101,49 @@ def test_spc906_stages_are_listed():
 def test_a_wrong_command_line_is_the_users(capsys):
     assert status_from_arguments(["run", "--bogus"]) == ExitStatus.USER_INPUT
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_spc907_a_full_standard_output_is_the_environments():
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"exec '{sys.executable}' -m specc schema > /dev/full"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == ExitStatus.ENVIRONMENT
+    assert done.stderr.startswith("SPC907 standard output")
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert refused_by_system(PermissionError(13, "Permission denied", "/x")).place == "/x"
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"('{sys.executable}' -m specc schema; echo status $? >&2) | true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == "status 0\n"
+
+
+def test_output_is_written_whole(capsys):
+    assert finished_status(["list", "kinds", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_spc908_a_lock_and_a_recipe_share_nothing(tmp_path):
+    lock = Side(tmp_path / "recipe.lock.json", "lock", lock=RecipeLock(1, "0", {}, {}))
+    error = refused(lambda: comparison_from_sides(lock, Side(tmp_path / "r.yaml", "recipe", recipe={})))
+    assert (error.code, error.got) == ("SPC908", "a lock and a recipe")
+    assert error.place == f"{tmp_path / 'recipe.lock.json'} and {tmp_path / 'r.yaml'}"
+    assert "a bundle" in error.fix
+
+
+def test_spc909_other_json_is_not_compared(tmp_path):
+    file = tmp_path / "acceptance.json"
+    file.write_text('{"schema": 1}')
+    error = refused(lambda: side_from_path(file, lambda _: None))
+    assert (error.code, error.place) == ("SPC909", str(file))
+    assert error.got == "a JSON file that is neither a lock nor a plan"
+    assert "recipe.lock.json" in error.why

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ UNBUILT = ("jetson-agx-orin-64gb", "h100-sxm-80gb", "h200", "b200")
 
 @pytest.mark.parametrize("gpu", [name for name in GPUS if name not in UNBUILT])
 def test_a_new_recipe_can_be_built(gpu: str) -> None:
-    recipe = recipe_from_text(recipe_text_from_target("hf://org/Some-Model", gpu), "new.yaml")
+    recipe = recipe_from_text(recipe_text_from_target("hf://org/Some-Model", gpu, Path()), "new.yaml")
     assert recipe.name == f"some-model-{gpu}"
     assert choices_from_recipe(recipe).gpu.name == gpu
 
@@ -25,7 +27,7 @@ def test_a_new_recipe_can_be_built(gpu: str) -> None:
 @pytest.mark.parametrize("gpu", UNBUILT)
 def test_a_gpu_without_a_back_end_is_refused(gpu: str) -> None:
     with pytest.raises(SpeccError, match="SPC303"):
-        recipe_text_from_target("hf://org/Some-Model", gpu)
+        recipe_text_from_target("hf://org/Some-Model", gpu, Path())
 
 
 # A model reference has no control characters; anything else is quoted.
@@ -38,10 +40,17 @@ NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_
 @example(target='a: "b" # {c}\\')
 @example(target="\U0001f600 \u2028 \ufeff \ufffe")
 def test_any_model_reference_survives_quoting(target: str) -> None:
-    assert recipe_from_text(recipe_text_from_target(target, "cpu"), "new.yaml").target.model == target
+    assert recipe_from_text(recipe_text_from_target(target, "cpu", Path()), "new.yaml").target.model == target
 
 
 def test_control_characters_are_refused() -> None:
     with pytest.raises(SpeccError) as caught:
-        recipe_text_from_target("a\nb", "cpu")
+        recipe_text_from_target("a\nb", "cpu", Path())
     assert (caught.value.code, caught.value.place) == ("SPC106", "--target target.model")
+
+
+def test_a_path_is_written_as_the_recipe_sees_it(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    text = recipe_text_from_target("model", "cpu", Path("recipes"))
+    assert recipe_from_text(text, "new.yaml").target.model == "../model"
