@@ -23,8 +23,10 @@ from specc.bundle.record import text_from_record
 from specc.bundle.store import Store
 from specc.checkpoint.chat_template import TEMPLATE_FILE
 from specc.checkpoint.hf_tokenizer import TOKENIZER_FILE
+from specc.errors import SpeccBug
 from specc.plan.make import plan_text
 from specc.plan.plan import PLAN_FILE, Plan
+from specc.speculation.modes import MODES
 from specc.version import __version__
 
 ENGINES_FOLDER: Final = "engines"
@@ -32,7 +34,7 @@ TOKENIZER_FOLDER: Final = "tokenizer"
 
 
 def write_bundle(
-    folder: Path, plan: Plan, lock: RecipeLock, *, engines: Path, tokenizer: Path, store: Store
+    folder: Path, plan: Plan, lock: RecipeLock, *, engines: tuple[Path, ...], tokenizer: Path, store: Store
 ) -> Manifest:
     """Fill an empty folder with a bundle and return its manifest.
 
@@ -40,21 +42,36 @@ def write_bundle(
         folder: the staging folder of the bundle.
         plan: of the build.
         lock: of the build.
-        engines: the store's folder of engines.
+        engines: the store's folders of engines: the target's, then the draft's.
         tokenizer: the store's folder of the tokenizer's files; empty when the checkpoint has no tokenizer.
         store: places big files as links and knows their digests.
     """
-    engine_list = engines_in_folder(engines)
-    for name in engine_list.files:
-        store.place(engines / name, folder / ENGINES_FOLDER / name)
+    specs: list[EngineSpec] = []
+    for engine_folder in engines:
+        engine_list = engines_in_folder(engine_folder)
+        specs += engine_list.engines
+        for name in engine_list.files:
+            place_once(engine_folder / name, folder / ENGINES_FOLDER / name, store)
     for name in (TOKENIZER_FILE, TEMPLATE_FILE):
         if (tokenizer / name).is_file():
             store.place(tokenizer / name, folder / TOKENIZER_FOLDER / name)
     (folder / PLAN_FILE).write_text(plan_text(plan), encoding="utf-8")
     (folder / LOCK_FILE).write_text(text_from_record(lock), encoding="utf-8")
-    manifest = manifest_from_plan(plan, lock, engine_list.engines, tokenizer, file_specs(folder, store))
+    manifest = manifest_from_plan(plan, lock, tuple(specs), tokenizer, file_specs(folder, store))
     (folder / MANIFEST_FILE).write_text(text_from_record(manifest), encoding="utf-8")
     return manifest
+
+
+def place_once(source: Path, target: Path, store: Store) -> None:
+    """Place a file; one that already lies there must be the same: engines over the same weights share their file.
+
+    Raises:
+        SpeccBug: another file has that name.
+    """
+    if not target.exists():
+        store.place(source, target)
+    elif store.digests.sha256(source) != store.digests.sha256(target):
+        raise SpeccBug(f"two engines bring different files of the name {target.name}")
 
 
 def manifest_from_plan(
@@ -70,6 +87,7 @@ def manifest_from_plan(
         backend=plan.backend.name,
         gpu=plan.gpu,
         acceptance=plan.graph.acceptance,
+        lossy=not MODES[plan.graph.acceptance].lossless,
         features=plan.graph.features,
         model=ModelSpec(
             family=facts.family,

@@ -2,6 +2,8 @@
 
     recipe.yaml -> Recipe -> source checkpoint -> Plan -> weights -> graphs -> engines -> bundle -> certificate
 
+A draft model goes the same way from its own checkpoint to its own engine, beside the target's.
+
 Each stage is one call below. What it makes lies in the content-addressed store under a key of everything that shaped
 it, so a killed build resumes and a changed gamma writes no weights again. After the Plan nothing is decided.
 """
@@ -9,51 +11,35 @@ it, so a killed build resumes and a changed gamma writes no weights again. After
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
 
 from specc.assembly import write_bundle
 from specc.backends import BACKENDS
 from specc.backends.engine_list import write_engine_list
-from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
+from specc.bundle.disk import replace_text
+from specc.bundle.failures import coded_failures
 from specc.bundle.lock import LOCK_FILE, RecipeLock, SourceFiles, check_lock, lock_from_sources, read_lock
-from specc.bundle.manifest import MANIFEST_FILE
 from specc.bundle.publish import publish_bundle, staging_folder
-from specc.bundle.record import record_from_file
 from specc.bundle.store import Store
-from specc.certify.certificate import CertifyRequest, certify_bundle, refuse_failed
+from specc.certify.gate import pass_gate, request_from_choice
+from specc.certify.request import CertifyRequest
 from specc.checkpoint.open import source_from_reference
 from specc.checkpoint.source import SourceCheckpoint
 from specc.checkpoint.tokenizer_files import write_tokenizer
-from specc.errors import SpeccError
 from specc.lower.graphs import lowered_in_folder, write_graphs
 from specc.lower.weights import weight_bytes, write_weights
 from specc.plan.choices import choices_from_recipe
+from specc.plan.draft import build_plan_of_draft
 from specc.plan.make import plan_from_recipe, plan_text
 from specc.plan.plan import PLAN_FILE, Plan
 from specc.progress import Progress
 from specc.recipe.load import recipe_from_file
+from specc.recipe.models import ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
 from specc.stage_keys import StageKeys
+from specc.stages import Stage
 from specc.toolchain import base_toolchain
-
-Stage: TypeAlias = Literal["plan", "lower", "compile", "publish"]
-STAGES: Final[tuple[Stage, ...]] = ("plan", "lower", "compile", "publish")
-
-
-def stage_from_name(name: str) -> Stage:
-    """Return the stage of a name.
-
-    Raises:
-        SpeccError: SPC906 there is none of that name.
-    """
-    for stage in STAGES:
-        if stage == name:
-            return stage
-    raise SpeccError(
-        "SPC906", "--stop-after", f"got {name!r}", f"the stages are {', '.join(STAGES)}", "choose one of them"
-    )
 
 
 @dataclass(frozen=True)
@@ -97,10 +83,25 @@ class BuildResult:
 
 
 @dataclass(frozen=True)
+class Sources:
+    """The opened checkpoints of a recipe; `draft` where a draft model has one of its own."""
+
+    target: SourceCheckpoint
+    draft: SourceCheckpoint | None
+
+
+@dataclass(frozen=True)
 class Inputs:
-    """What every stage after the Plan works with."""
+    """What every stage after the Plan works with, for one model: the target, or the draft.
+
+    Attributes:
+        plan: of the model; of the draft it is `build_plan_of_draft`.
+        weights_plan: whose weights the graphs read: its own, or of the target for a draft of its first layers.
+        source: the checkpoint that these weights come from.
+    """
 
     plan: Plan
+    weights_plan: Plan
     source: SourceCheckpoint
     lock: RecipeLock
     keys: StageKeys
@@ -121,69 +122,93 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
     """
     recipe = recipe_from_file(request.recipe, request.overrides)
     choices_from_recipe(recipe)  # refuses what this version cannot build before a checkpoint is fetched
-    source = source_from_recipe(recipe, request.recipe.parent, offline=request.offline)
-    plan = plan_from_recipe(recipe, source)
+    sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
+    plan = plan_from_recipe(recipe, sources.target, sources.draft)
+    certify = request_from_choice(recipe.certify, request.recipe.parent)
     destination = request.out / plan.name
     if request.stop_after == "plan":
         return BuildResult(plan, written_plan(plan, request.out), changed=True)
     with Store(rehash=request.rehash, on_wait=on_wait, progress=progress) as store:
-        lock = lock_from_plan(plan, source, store)
+        lock = lock_from_plan(plan, sources, store)
         if request.locked:
             lock_file = request.lock or destination / LOCK_FILE
             check_lock(read_lock(lock_file), lock, str(lock_file))
-        inputs = Inputs(plan, source, lock, StageKeys(plan, lock), store, progress)
+        inputs = Inputs(plan, plan, sources.target, lock, StageKeys(plan, lock), store, progress)
+        models = (inputs, *draft_inputs(inputs, sources))
         if request.stop_after == "lower":
-            return BuildResult(plan, graphs_from_plan(inputs), changed=True)
-        engines = engines_from_graphs(inputs)
+            graphs = tuple(graphs_from_plan(model) for model in models)
+            return BuildResult(plan, graphs[0], changed=True)
+        engines = tuple(engines_from_graphs(model) for model in models)
         if request.stop_after == "compile":
-            return BuildResult(plan, engines, changed=True)
-        return BuildResult(plan, destination, changed=bundle_from_engines(inputs, engines, destination))
+            return BuildResult(plan, engines[0], changed=True)
+        return BuildResult(plan, destination, changed=bundle_from_engines(inputs, engines, destination, certify))
 
 
 def plan_from_file(recipe_file: Path, overrides: tuple[str, ...], *, offline: bool) -> Plan:
     """Return the plan of a recipe's file: everything that `build` would decide, and refuse, before it reads weights."""
     recipe = recipe_from_file(recipe_file, overrides)
     choices_from_recipe(recipe)
-    return plan_from_recipe(recipe, source_from_recipe(recipe, recipe_file.parent, offline=offline))
+    sources = sources_from_recipe(recipe, recipe_file.parent, offline=offline)
+    return plan_from_recipe(recipe, sources.target, sources.draft)
 
 
-def source_from_recipe(recipe: Recipe, base: Path, *, offline: bool) -> SourceCheckpoint:
-    """Open the target's source checkpoint: configurations and headers; relative paths start at `base`."""
-    target = recipe.target
+def sources_from_recipe(recipe: Recipe, base: Path, *, offline: bool) -> Sources:
+    """Open the source checkpoints: configurations and headers; relative paths start at `base`."""
+    draft = recipe.draft
+    return Sources(
+        target=source_from_choice(recipe.target, base, offline=offline),
+        draft=source_from_choice(draft, base, offline=offline) if isinstance(draft, ModelDraft) else None,
+    )
+
+
+def source_from_choice(choice: ModelChoice, base: Path, *, offline: bool) -> SourceCheckpoint:
+    """Open the checkpoint of one model of a recipe."""
     return source_from_reference(
-        target.model,
+        choice.model,
         base=base,
-        revision=target.revision,
-        tokenizer=target.tokenizer,
-        chat_template=target.chat_template,
+        revision=choice.revision,
+        tokenizer=choice.tokenizer,
+        chat_template=choice.chat_template,
         offline=offline,
     )
+
+
+def draft_inputs(inputs: Inputs, sources: Sources) -> tuple[Inputs, ...]:
+    """Return what the draft's stages work with; nothing where no model drafts."""
+    plan = build_plan_of_draft(inputs.plan)
+    if plan is None:
+        return ()
+    if sources.draft is None:  # the target's first layers
+        return (replace(inputs, plan=plan, keys=StageKeys(plan, inputs.lock, weights_of=inputs.plan)),)
+    keys = StageKeys(plan, inputs.lock, source="draft")
+    return (replace(inputs, plan=plan, weights_plan=plan, source=sources.draft, keys=keys),)
 
 
 def written_plan(plan: Plan, out: Path) -> Path:
     """Write `<name>.plan.json` into the folder of bundles."""
     file = out / f"{plan.name}.{PLAN_FILE}"
-    out.mkdir(parents=True, exist_ok=True)
-    file.write_text(plan_text(plan), encoding="utf-8")
+    with coded_failures(file):
+        out.mkdir(parents=True, exist_ok=True)
+        replace_text(file, plan_text(plan))
     return file
 
 
-def lock_from_plan(plan: Plan, source: SourceCheckpoint, store: Store) -> RecipeLock:
+def lock_from_plan(plan: Plan, sources: Sources, store: Store) -> RecipeLock:
     """Return the digests of all sources and the versions of all tools that this build uses."""
     toolchain = base_toolchain() | BACKENDS[plan.backend.name].toolchain()
-    return lock_from_sources(
-        {"target": SourceFiles(source.uri, source.revision, source.files)}, toolchain, store.digests
-    )
+    opened = {"target": sources.target} | ({} if sources.draft is None else {"draft": sources.draft})
+    files = {role: SourceFiles(source.uri, source.revision, source.files) for role, source in opened.items()}
+    return lock_from_sources(files, toolchain, store.digests)
 
 
 def weights_from_source(inputs: Inputs) -> Path:
     """Store the weights as external data of graphs: links into the source where its bytes serve, else written once."""
 
     def produce(folder: Path) -> None:
-        write_weights(inputs.plan, inputs.source, folder, inputs.store.place, inputs.progress)
+        write_weights(inputs.weights_plan, inputs.source, folder, inputs.store.place, inputs.progress)
 
-    needs = weight_bytes(inputs.plan, inputs.source)
-    return inputs.store.obtain(inputs.keys.weights, produce, f"weights of {inputs.plan.name}", needs)
+    needs = weight_bytes(inputs.weights_plan, inputs.source)
+    return inputs.store.obtain(inputs.keys.weights, produce, f"weights of {inputs.weights_plan.name}", needs)
 
 
 def graphs_from_plan(inputs: Inputs) -> Path:
@@ -216,23 +241,12 @@ def tokenizer_from_source(inputs: Inputs) -> Path:
     return inputs.store.obtain(inputs.keys.tokenizer, produce, f"tokenizer of {inputs.plan.name}")
 
 
-def bundle_from_engines(inputs: Inputs, engines: Path, destination: Path) -> bool:
+def bundle_from_engines(
+    inputs: Inputs, engines: tuple[Path, ...], destination: Path, certify: CertifyRequest | None
+) -> bool:
     """Assemble, certify and publish the bundle; return whether the destination changed."""
     tokenizer = tokenizer_from_source(inputs)
     with staging_folder(destination) as staging:
         write_bundle(staging, inputs.plan, inputs.lock, engines=engines, tokenizer=tokenizer, store=inputs.store)
-        if not is_certified(destination, staging / MANIFEST_FILE):
-            request = CertifyRequest(verify="sizes")  # the digests are of this moment
-            refuse_failed(certify_bundle(staging, request, inputs.progress), destination)
+        pass_gate(staging, destination, certify, inputs.progress)
         return publish_bundle(staging, destination, inputs.store.digests)
-
-
-def is_certified(bundle: Path, manifest: Path) -> bool:
-    """Return whether a published bundle has this very manifest and a certificate of it that did not fail."""
-    published, certificate = bundle / MANIFEST_FILE, bundle / CERTIFICATE_FILE
-    if not (published.is_file() and certificate.is_file() and published.read_bytes() == manifest.read_bytes()):
-        return False
-    try:
-        return record_from_file(Certificate, certificate).status != "failed"
-    except SpeccError:
-        return False

@@ -6,43 +6,54 @@ from typing import Any
 
 from specc.bundle.digests import key_from_parts
 from specc.bundle.lock import RecipeLock
+from specc.bundle.manifest import EngineRole
 from specc.bundle.record import json_from_record
 from specc.plan.plan import Plan
 
 
 class StageKeys:
-    """Keys of one build.
+    """Keys of the build of one model, target or draft.
 
     Args:
         plan: what is built.
         lock: digests of the sources, and the toolchain with specc's own digest and the back end's libraries.
+        source: the role of the lock's source that the model is made of; others do not touch its keys.
+        weights_of: the plan whose weights the graphs read; None: the model's own.
     """
 
-    def __init__(self, plan: Plan, lock: RecipeLock) -> None:
+    def __init__(
+        self, plan: Plan, lock: RecipeLock, source: EngineRole = "target", weights_of: Plan | None = None
+    ) -> None:
         self._plan = plan
+        self._weights_plan = weights_of or plan
         self._toolchain = lock.toolchain
-        self._sources: dict[str, Any] = {
-            role: {file.name: file.sha256 for file in source.files} for role, source in lock.sources.items()
-        }
+        self._sources: dict[str, Any] = {source: {file.name: file.sha256 for file in lock.sources[source].files}}
 
     @property
     def weights(self) -> str:
         """Key of the weights: sources, the model, the dtype. Not gamma, not the limits."""
-        target = self._plan.target
+        plan = self._weights_plan
+        target = plan.target
         return self._key(
             "weights",
             {
                 "facts": json_from_record(target.facts),
                 "scheme": target.scheme,
-                "compute_dtype": self._plan.graph.compute_dtype,
+                "compute_dtype": plan.graph.compute_dtype,
+                "role": plan.graph.role,
             },
         )
 
     @property
     def graphs(self) -> str:
         """Key of the lowered graphs: the weights, how the graph is authored, the back end whose passes ran."""
-        graph = json_from_record(self._plan.graph)
-        return self._key("graphs", {"weights": self.weights, "graph": graph, "backend": self._plan.backend.name})
+        parts = {
+            "weights": self.weights,
+            "facts": json_from_record(self._plan.target.facts),
+            "graph": json_from_record(self._plan.graph),
+            "backend": self._plan.backend.name,
+        }
+        return self._key("graphs", parts)
 
     @property
     def engines(self) -> str:

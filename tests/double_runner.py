@@ -206,6 +206,7 @@ def toy_manifest(
         backend="onnxruntime",
         gpu="cpu",
         acceptance="greedy" if greedy else "coupled",
+        lossy=False,
         features=(),
         model=ModelSpec("llama", model.vocab_size, 1, 1, 1, max_length),
         limits=LimitsSpec(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from specc.runtime.drafters.drafter import Proposal
+
 
 class OracleDrafter:
     """Replays known continuations, keyed by the prompt; every `corrupt`-th generated token is proposed wrongly.
@@ -25,12 +27,15 @@ class OracleDrafter:
         self._answer = self._answers[tuple(ids)]
         self._observed = 0
 
-    def propose(self, limit: int) -> list[int]:
+    def propose(self, limit: int) -> Proposal:
         known = self._answer[self._observed : self._observed + limit]
-        return [self._proposal(self._observed + k, token) for k, token in enumerate(known)]
+        return Proposal(tuple(self._proposal(self._observed + k, token) for k, token in enumerate(known)))
 
     def observe(self, ids: Sequence[int]) -> None:
         self._observed += len(ids)
+
+    def end(self) -> None:
+        pass
 
     def _proposal(self, index: int, token: int) -> int:
         wrong = self._corrupt > 0 and index % self._corrupt == self._corrupt - 1

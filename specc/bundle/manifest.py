@@ -1,7 +1,8 @@
 """manifest.json: what a bundle holds and how a runtime, in any language, drives its engines.
 
 Shapes are tuples of integers and names of dimensions: B rows, S tokens of a row, R logit rows of a row, C cache rows,
-V vocabulary, P rotary positions. docs/engine-abi.md states the tensors of ABI version 1.
+V vocabulary, P rotary positions, Kq entries of a draft's distribution. docs/engine-abi.md states the tensors of ABI
+version 1.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ MANIFEST_FILE: Final = "manifest.json"
 MANIFEST_DIGEST_FILE: Final = "manifest.sha256"
 SCHEMA_VERSION: Final = 1
 ABI_MAJOR: Final = 1
-ABI_MINOR: Final = 0
+ABI_MINOR: Final = 1
+SESSION_TOKENS: Final = 1 << 16
 
 TensorDtype: TypeAlias = Literal["f32", "f16", "bf16", "i64", "i32", "bool"]
 Dimension: TypeAlias = int | str
 Neutral: TypeAlias = int | float | None
 EngineRole: TypeAlias = Literal["target", "draft"]
 EngineFormat: TypeAlias = Literal["onnx", "tensorrt-rtx", "tensorrt"]
-AcceptanceMode: TypeAlias = Literal["greedy", "coupled"]
+AcceptanceMode: TypeAlias = Literal["greedy", "coupled", "rejection", "block", "typical"]
 FinishReason: TypeAlias = Literal["stop", "length", "context"]
 
 
@@ -64,7 +66,7 @@ class CacheSpec:
 class ProfileSpec:
     """An optimization profile: (min, opt, max) of the dimensions that vary. ONNX Runtime engines have one."""
 
-    name: Literal["prefill", "decode", "verify", "any"]
+    name: Literal["prefill", "decode", "verify", "catch-up", "any"]
     batch: tuple[int, int, int]
     tokens: tuple[int, int, int]
     logit_rows: tuple[int, int, int]
@@ -147,11 +149,41 @@ class SamplingSpec:
 
 @dataclass(frozen=True)
 class NgramDraftSpec:
-    """The n-gram drafter: the tokens that followed the most recent occurrence of the last n tokens, n from max down."""
+    """The n-gram drafter: the tokens that followed an occurrence of the last n tokens, n from max down.
+
+    Attributes:
+        match: which occurrence in the request's own text: the most recent, or the first.
+        scope: `session` also looks into outputs of finished requests.
+        session_tokens: most tokens of these that a session remembers.
+    """
 
     kind: Literal["ngram"]
     min_ngram: int
     max_ngram: int
+    match: Literal["recent", "leftmost"] = "recent"
+    scope: Literal["request", "session"] = "request"
+    session_tokens: int = SESSION_TOKENS
+
+
+@dataclass(frozen=True)
+class SuffixDraftSpec:
+    """Suffix decoding: the most frequent continuation of the longest promising pattern at the text's end.
+
+    Attributes:
+        max_depth: longest pattern, in tokens.
+        factor, offset: a pattern of m tokens is continued by at most floor(m * factor + offset) drafts.
+        min_token_prob: drafts end before one that the counts give a smaller chance.
+        scope: `session` also counts in outputs of finished requests.
+        session_tokens: most tokens of these that a session remembers.
+    """
+
+    kind: Literal["suffix"]
+    max_depth: int
+    factor: float
+    offset: float
+    min_token_prob: float
+    scope: Literal["request", "session"]
+    session_tokens: int
 
 
 @dataclass(frozen=True)
@@ -161,7 +193,39 @@ class NoDraftSpec:
     kind: Literal["none"]
 
 
-DraftSpec: TypeAlias = NgramDraftSpec | NoDraftSpec
+@dataclass(frozen=True)
+class ModelDraftSpec:
+    """A standalone draft model behind the engine of role `draft`.
+
+    Attributes:
+        model: the reference of the recipe.
+        scheme: of its weights.
+        context: most tokens of a sequence that the draft reads; beyond it decoding is autoregressive.
+    """
+
+    kind: Literal["model"]
+    model: str
+    scheme: str
+    context: int
+
+
+@dataclass(frozen=True)
+class SelfDraftSpec:
+    """The first layers of the target, its final norm and its head draft; the engine of role `draft` has them.
+
+    Its caches are those of the target's first layers: a runtime binds the same memory to both engines.
+
+    Attributes:
+        layers: how many.
+        context: most tokens of a sequence that the draft reads; beyond it decoding is autoregressive.
+    """
+
+    kind: Literal["self"]
+    layers: int
+    context: int
+
+
+DraftSpec: TypeAlias = NgramDraftSpec | SuffixDraftSpec | NoDraftSpec | ModelDraftSpec | SelfDraftSpec
 
 
 @dataclass(frozen=True)
@@ -243,6 +307,7 @@ class Manifest:
 
     `files` lists every file of the bundle except manifest.json, certificate.json and manifest.sha256, which publishing
     writes beside it. `recipe` is the resolved recipe.
+    `lossy` says that the acceptance mode changes the distribution of sampled text (acceptance typical).
     `notes` are sentences for people: features a back end lost, defaults taken from the checkpoint.
     """
 
@@ -253,6 +318,7 @@ class Manifest:
     backend: str
     gpu: str
     acceptance: AcceptanceMode
+    lossy: bool
     features: tuple[str, ...]
     model: ModelSpec
     limits: LimitsSpec

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from specc.bundle.certificate import CERTIFICATE_FILE
+from specc.bundle.consistency import contradictions
 from specc.bundle.digests import sha256_from_file
 from specc.bundle.failures import coded_failures
 from specc.bundle.manifest import (
@@ -51,6 +52,7 @@ def open_bundle(path: Path, verify: Verify, digests: DigestMemory | None = None)
     for field, name in _named_files(manifest):
         _refuse_outside(path, name, f"{file} {field}")
     _refuse_unlisted(manifest, file)
+    _refuse_contradictions(manifest, file)
     _refuse_other_sizes(path, manifest)
     with coded_failures(path):
         _refuse_other_manifest(path)
@@ -67,6 +69,14 @@ def unlisted_files(path: Path, listed: set[str]) -> tuple[str, ...]:
     from specc.bundle.disk import files_below
 
     return tuple(name for name, _ in files_below(path) if name not in listed and name not in _OWN_FILES)
+
+
+def _refuse_contradictions(manifest: Manifest, file: Path) -> None:
+    found = next(contradictions(manifest), None)
+    if found is not None:
+        raise SpeccError(
+            "SPC602", str(file), found, "a runtime would ask the engine for shapes that it does not have", _BUILD_AGAIN
+        )
 
 
 def _refuse_other_version(document: Json, file: Path) -> None:

@@ -13,9 +13,10 @@ from specc.bundle.manifest import AcceptanceMode
 BackendName: TypeAlias = Literal["onnxruntime", "tensorrt-rtx"]
 FeatureName: TypeAlias = Literal["logits", "token_logprobs"]
 ComputeDtype: TypeAlias = Literal["f32", "f16", "bf16"]
+ModelFeature: TypeAlias = Literal["a mixture of experts", "soft-capped attention scores"]
 
 ACCEPTANCE_MODES: Final[tuple[str, ...]] = ("greedy", "coupled", "rejection", "block", "typical")
-DRAFT_KINDS: Final[tuple[str, ...]] = ("ngram", "none", "model")
+DRAFT_KINDS: Final[tuple[str, ...]] = ("ngram", "suffix", "none", "model", "self")
 FEATURES: Final[tuple[FeatureName, ...]] = ("logits", "token_logprobs")
 
 
@@ -44,6 +45,7 @@ class BackendRow:
         default_scheme: where the recipe states none.
         schemes: what it runs.
         refused_schemes: what it could be thought to run, with the reason; any other scheme is simply not built yet.
+        refused_features: what of a model it cannot do, with the reason.
         acceptance: modes its graphs verify with.
         draft_kinds: drafters that can feed it.
         features: additional outputs it can have.
@@ -59,6 +61,7 @@ class BackendRow:
     default_scheme: str
     schemes: dict[str, SchemeSupport]
     refused_schemes: dict[str, str]
+    refused_features: dict[ModelFeature, str]
     acceptance: tuple[AcceptanceMode, ...]
     draft_kinds: tuple[str, ...]
     features: tuple[FeatureName, ...]
@@ -84,8 +87,9 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "f16": _CPU_CASTS,
             "bf16": "ONNX Runtime has no bfloat16 arithmetic on CPUs",
         },
-        acceptance=("greedy", "coupled"),
-        draft_kinds=("ngram", "none"),
+        refused_features={},
+        acceptance=("greedy", "coupled", "rejection", "block", "typical"),
+        draft_kinds=("ngram", "suffix", "none", "model", "self"),
         features=("logits", "token_logprobs"),
         logits_variant=True,
         static_capacity=False,
@@ -102,8 +106,12 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "bf16": SchemeSupport("bf16", _RTX[1:]),
         },
         refused_schemes={"f32": "TensorRT-RTX has no fused attention for float32"},
-        acceptance=("greedy", "coupled"),
-        draft_kinds=("ngram", "none"),
+        refused_features={
+            "a mixture of experts": "sending tokens to their experts needs NonZero, which TensorRT-RTX does not have",
+            "soft-capped attention scores": "TensorRT-RTX's Attention takes no softcap",
+        },
+        acceptance=("greedy", "coupled", "rejection", "block", "typical"),
+        draft_kinds=("ngram", "suffix", "none", "model"),
         features=("logits", "token_logprobs"),
         logits_variant=False,
         static_capacity=True,

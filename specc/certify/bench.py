@@ -102,6 +102,7 @@ def bench_from_session(session: Session, request: BenchRequest, progress: Progre
     total = request.rounds * len(request.prompts)
     for number in range(request.rounds):
         pairs = []
+        session.forget_outputs()  # else a round would find its own answers among those of the round before
         for index, prompt in enumerate(request.prompts):
             progress("bench", number * len(request.prompts) + index, total)
             pairs.append(_pair(session, prompt, request, ar_first=(number + index) % 2 == 0))
@@ -127,7 +128,8 @@ def bench_from_session(session: Session, request: BenchRequest, progress: Progre
 def expected_from_statistics(session: Session, statistics: AcceptanceStatistics) -> float | None:
     """Return the speed-up that the calls of these statistics should have by the bundle's step costs, batch 1.
 
-    Tokens of all calls times T(1,1), over the cost of the calls: T(1, drafts + 1) for a round, T(1,1) for an AR step.
+    Tokens of all calls times T(1,1), over the cost of the calls: T(1, drafts + 1) and the drafting for a round, T(1,1)
+    for an AR step.
     """
     costs = session.step_costs
     if costs is None or statistics.rounds + statistics.ar_steps == 0:
@@ -135,7 +137,8 @@ def expected_from_statistics(session: Session, statistics: AcceptanceStatistics)
     proposed = [*statistics.proposed_per_position, 0]
     spent = statistics.ar_steps * costs.seconds(1, 1)
     for drafts in range(1, len(proposed)):  # rounds with exactly so many drafts
-        spent += (proposed[drafts - 1] - proposed[drafts]) * costs.seconds(1, drafts + 1)
+        round_cost = costs.seconds(1, drafts + 1) + session.draft_costs.seconds(1, drafts)
+        spent += (proposed[drafts - 1] - proposed[drafts]) * round_cost
     tokens = statistics.accepted + statistics.rounds + statistics.ar_steps
     return tokens * costs.seconds(1, 1) / spent
 

@@ -1,51 +1,69 @@
-"""The certificate of a bundle: step costs, then speculative ids against AR ids on a set of prompts."""
+"""The certificate of a bundle: step costs, speculation against AR, the sampler's law, the reference's logits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from specc.bundle.certificate import CERTIFICATE_FILE, Certificate, ParityCheck, StepCost
+from specc.bundle.certificate import (
+    CERTIFICATE_FILE,
+    Certificate,
+    ParityCheck,
+    PromptSet,
+    ReferenceCheck,
+    SamplerCheck,
+    StepCost,
+)
 from specc.bundle.digests import sha256_from_file
 from specc.bundle.disk import replace_text
 from specc.bundle.manifest import MANIFEST_FILE, Manifest
-from specc.bundle.read import Verify, open_bundle
+from specc.bundle.read import open_bundle
 from specc.bundle.record import text_from_record
+from specc.certify.draft_engine import LoadedDraft, loaded_draft
+from specc.certify.logits import LogitsEngine, logits_engine
 from specc.certify.machine import processor_name
-from specc.certify.near_tie import logits_engine, near_tie_from_bundle
-from specc.certify.parity import COUPLED_CELLS, GREEDY_CELLS, Ids, Parity, ParityCell, check_parity
+from specc.certify.near_tie import judge_from_logits
+from specc.certify.parity import Ids, check_parity, speculated
 from specc.certify.prompts import prompt_ids
+from specc.certify.reference import check_reference
+from specc.certify.request import CertifyRequest, Scope
+from specc.certify.sampler import Sampled, check_sampler
 from specc.certify.step_costs import measure_step_costs
 from specc.certify.tolerance import NEAR_TIE_EPSILON
+from specc.certify.verdict import failure_of_parity, failure_of_reference, failure_of_sampler
 from specc.errors import CODES, ExitStatus, SpeccError
 from specc.progress import Progress, silent
 from specc.runtime.prompts import encoder_from_spec
 from specc.runtime.runners import runner_from_engine
 from specc.runtime.runners.runner import TargetRunner
-from specc.runtime.session import Prompt, Session, target_engine
+from specc.runtime.session import Session, target_engine
+from specc.speculation.modes import MODES
 from specc.speculation.step_costs import table_from_step_costs
 
 CERTIFICATE_SCHEMA: Final = 1
-MAX_NEW_TOKENS: Final = 32
 
 
 @dataclass(frozen=True)
-class CertifyRequest:
-    """What to check a bundle on.
+class Subject:
+    """What is checked, and how; `logits` is None for a bundle without that variant."""
 
-    Attributes:
-        prompts: texts or token ids; None takes the bundled ones, or random ids for a bundle without a tokenizer.
-        max_new_tokens: of each generation, at most; the bundle's limits may allow fewer.
-        threads: of engines that run on the CPU; None leaves it to them.
-        verify: `full` compares the digests of all files first, `sizes` only looks that they are there.
-    """
+    bundle: Path
+    manifest: Manifest
+    request: CertifyRequest
+    logits: LogitsEngine | None
 
-    prompts: tuple[Prompt, ...] | None = None
-    max_new_tokens: int = MAX_NEW_TOKENS
-    threads: int | None = None
-    verify: Verify = "full"
+
+@dataclass(frozen=True)
+class Measured:
+    """What the main engine gave: step costs, the prompts in ids, speculation against AR, and what was sampled."""
+
+    step_costs: tuple[StepCost, ...]
+    draft_step_costs: tuple[StepCost, ...]
+    prompts: tuple[tuple[int, ...], ...]
+    parity: tuple[ParityCheck, ...]
+    sampled: tuple[Sampled, ...]
 
 
 def certify_bundle(bundle: Path, request: CertifyRequest | None = None, progress: Progress = silent) -> Certificate:
@@ -60,22 +78,22 @@ def certify_bundle(bundle: Path, request: CertifyRequest | None = None, progress
 
 
 def certificate_from_bundle(bundle: Path, request: CertifyRequest, progress: Progress = silent) -> Certificate:
-    """Load a bundle, measure its step costs and compare speculation with AR; write nothing.
+    """Load a bundle, measure its step costs and check it; write nothing.
 
     The status is `not_run` where the engine needs a device that this machine lacks, and where no speculative round took
-    place, since nothing was shown then; `failed` where ids differ away from near ties.
+    place, since nothing was shown then; `failed` where ids differ away from near ties, where picks do not follow the
+    law, and where logits are not the reference's.
 
     Args:
         bundle: its folder.
-        request: prompts and lengths.
+        request: how much to check, and on what.
         progress: told about each stage of the check.
 
     Raises:
         SpeccError: SPC802 no prompts; SPC6nn the bundle is not whole; SPC7nn a prompt is refused, or an engine that
             should run here does not load.
     """
-    if request.prompts is not None and not request.prompts:
-        raise _no_prompts()
+    request.refuse_empty()
     manifest = open_bundle(bundle, request.verify)
     engine = target_engine(manifest, bundle)
     try:
@@ -83,112 +101,153 @@ def certificate_from_bundle(bundle: Path, request: CertifyRequest, progress: Pro
     except SpeccError as error:
         if engine.format == "onnx" or CODES[error.code].exit_status is not ExitStatus.ENVIRONMENT:
             raise
-        return _certificate(bundle, "not_run", f"{error.place}: {error.got}", (), ())
+        return empty_certificate(bundle, request.scope, f"{error.place}: {error.got}")
+    subject = Subject(bundle, manifest, request, logits_engine(bundle, manifest, request.threads))
     try:
-        return _certificate_from_runner(bundle, manifest, runner, request, progress)
+        measured = _measured(subject, runner, progress)
+        runner.close()  # what follows needs the logits engine alone
+        return _judged(subject, measured)
     finally:
         runner.close()
+        if subject.logits is not None:
+            subject.logits.close()
 
 
-def refuse_failed(certificate: Certificate, bundle: Path) -> None:
-    """Let a certificate pass that did not fail: the gate of a build and of a check.
-
-    Args:
-        certificate: of the bundle.
-        bundle: the folder that the error names.
-
-    Raises:
-        SpeccError: SPC801 speculation changed the text.
-    """
-    if certificate.status == "failed":
-        raise SpeccError(
-            "SPC801",
-            str(bundle),
-            certificate.reason or "speculative ids differ from AR ids",
-            "speculation must give the ids of AR decoding for the same seed, except where the AR step is near a tie",
-            "report it with the recipe: this is a defect of specc or of the engine's library, not of the prompts; "
-            "until then build with `draft: {kind: none}`",
-        )
-
-
-def _certificate_from_runner(
-    bundle: Path, manifest: Manifest, runner: TargetRunner, request: CertifyRequest, progress: Progress
-) -> Certificate:
-    encoder = None if manifest.tokenizer is None else encoder_from_spec(manifest.tokenizer, bundle)
-    cells = _cells(manifest)
-    steps = len(cells) + 1
-    progress("certify", 0, steps)
-    vocab_size = manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size
-    costs = measure_step_costs(runner, manifest.limits, vocab_size)
-    session = Session(manifest, runner, encoder, table_from_step_costs(costs))
-    prompts = prompt_ids(session, request.prompts)
-    epsilon = NEAR_TIE_EPSILON[target_engine(manifest, bundle).compute_dtype]
-    results = []
-    for done, cell in enumerate(cells, start=1):
-        progress("certify", done, steps)
-        results.append(
-            check_parity(
-                session.generate,
-                prompts,
-                cell,
-                near_tie_from_bundle(bundle, manifest, epsilon, request.threads),
-                gamma=manifest.limits.max_gamma,
-                max_new_tokens=_allowed_new_tokens(manifest, prompts, request.max_new_tokens),
-                epsilon=epsilon,
-            )
-        )
-    progress("certify", steps, steps)
-    return _judged(bundle, manifest, costs, results)
-
-
-def _judged(bundle: Path, manifest: Manifest, costs: tuple[StepCost, ...], results: Sequence[Parity]) -> Certificate:
-    checks = tuple(result.check for result in results)
-    differences = [difference for result in results for difference in result.differences]
-    if differences:
-        unjudged = "" if logits_engine(manifest) else "; near ties cannot be told without an engine of variant logits"
-        reason = f"{len(differences)} of {sum(check.prompts for check in checks)} generations differ; {differences[0]}"
-        return _certificate(bundle, "failed", reason + unjudged, costs, checks)
-    if manifest.draft.kind == "none":
-        return _certificate(bundle, "not_run", "draft.kind is none: there is no speculation to check", costs, checks)
-    if not any(check.rounds for check in checks):
-        return _certificate(bundle, "not_run", "the drafter proposed nothing on these prompts", costs, checks)
-    return _certificate(bundle, "passed", None, costs, checks)
-
-
-def _cells(manifest: Manifest) -> tuple[ParityCell, ...]:
-    if manifest.draft.kind == "none":
-        return ()
-    return GREEDY_CELLS if manifest.acceptance == "greedy" else (*GREEDY_CELLS, *COUPLED_CELLS)
-
-
-def _allowed_new_tokens(manifest: Manifest, prompts: Sequence[Ids], wanted: int) -> int:
-    longest = max(len(prompt) for prompt in prompts)
-    return min(wanted, manifest.limits.max_output, manifest.limits.max_length - longest)
-
-
-def _certificate(
-    bundle: Path,
-    status: Literal["passed", "failed", "not_run"],
-    reason: str | None,
-    step_costs: tuple[StepCost, ...],
-    parity: tuple[ParityCheck, ...],
-) -> Certificate:
+def empty_certificate(bundle: Path, scope: Scope, reason: str) -> Certificate:
+    """Return the certificate of a bundle on which nothing was run."""
     return Certificate(
         schema=CERTIFICATE_SCHEMA,
         manifest_sha256=sha256_from_file(bundle / MANIFEST_FILE),
-        status=status,
+        scope=scope,
+        status="not_run",
         reason=reason,
         machine=processor_name(),
-        step_costs=step_costs,
+        prompts=None,
+        step_costs=(),
+        parity=(),
+        reference=None,
+        sampler=(),
+        not_checked=(),
+    )
+
+
+def _measured(subject: Subject, runner: TargetRunner, progress: Progress) -> Measured:
+    manifest, request = subject.manifest, subject.request
+    with loaded_draft(
+        subject.bundle,
+        manifest,
+        runner,
+        threads=request.threads,
+        vocab_size=vocabulary_size(manifest),
+        budget_s=request.extent.step_cost_s,
+    ) as draft:
+        return _measured_with_draft(subject, runner, draft, progress)
+
+
+def _measured_with_draft(subject: Subject, runner: TargetRunner, draft: LoadedDraft, progress: Progress) -> Measured:
+    bundle, manifest, request = subject.bundle, subject.manifest, subject.request
+    encoder = None if manifest.tokenizer is None else encoder_from_spec(manifest.tokenizer, bundle)
+    drafts = manifest.draft.kind != "none"
+    parity_cells = request.parity_cells(manifest.acceptance) if drafts else ()
+    law_cells = request.law_cells(manifest.acceptance) if drafts else ()
+    total = len(parity_cells) + len(law_cells) + 1
+    progress("certify", 0, total)
+    budget_s = request.extent.step_cost_s
+    costs = measure_step_costs(runner, manifest.limits, vocabulary_size(manifest), budget_s=budget_s)
+    session = Session(
+        manifest,
+        runner,
+        encoder,
+        table_from_step_costs(costs),
+        draft_runner=draft.runner,
+        draft_step_costs=table_from_step_costs(draft.step_costs),
+    )
+    prompts = prompt_ids(session, request.prompts)[: request.extent.prompts]
+    allowed = _allowed_new_tokens(manifest, prompts, request)
+    epsilon, gamma = NEAR_TIE_EPSILON[runner.spec.compute_dtype], manifest.limits.max_gamma
+    judge = judge_from_logits(subject.logits, manifest.sampling.candidates, epsilon)
+    checks: list[ParityCheck] = []
+    sampled: list[Sampled] = []
+    for done, cell in enumerate(parity_cells, start=1):
+        progress("certify", done, total)
+        session.forget_outputs()
+        result = check_parity(
+            session.generate, prompts, cell, judge, gamma=gamma, max_new_tokens=allowed, epsilon=epsilon
+        )
+        checks.append(result.check)
+        if cell.mode == "coupled":
+            sampled.append(Sampled(cell, "ar", prompts, [made.token_ids for made in result.ar], fixed=True))
+    for done, cell in enumerate(law_cells, start=1 + len(parity_cells)):
+        progress("certify", done, total)
+        session.forget_outputs()
+        picks = [made.token_ids for made in speculated(session.generate, prompts, cell, gamma, allowed)]
+        sampled.append(Sampled(cell, "spec", prompts, picks, fixed=False))
+    progress("certify", total, total)
+    ids = tuple(tuple(prompt) for prompt in prompts)
+    return Measured(costs, draft.step_costs, ids, tuple(checks), tuple(sampled))
+
+
+def _judged(subject: Subject, measured: Measured) -> Certificate:
+    manifest, request = subject.manifest, subject.request
+    parity = measured.parity
+    sampler, unsampled = _sampler(subject, measured)
+    reference, uncompared = _reference(subject, measured)
+    certificate = replace(
+        empty_certificate(subject.bundle, request.scope, "the drafter proposed nothing on these prompts"),
+        prompts=_prompt_set(manifest, request, len(measured.prompts)),
+        step_costs=measured.step_costs,
+        draft_step_costs=measured.draft_step_costs,
         parity=parity,
+        reference=reference,
+        sampler=sampler,
+        not_checked=(*unsampled, *uncompared),
     )
+    failure = failure_of_parity(parity) or failure_of_reference(reference) or failure_of_sampler(sampler)
+    if failure is not None:
+        return replace(certificate, status="failed", reason=failure)
+    if manifest.draft.kind == "none":
+        return replace(certificate, reason="draft.kind is none: there is no speculation to check")
+    if not any(check.rounds for check in parity):
+        return certificate
+    return replace(certificate, status="passed", reason=None)
 
 
-def _no_prompts() -> SpeccError:
-    return SpeccError(
-        "SPC802",
-        "prompts",
-        "no prompt was given",
-        "without a generation nothing is shown of the bundle",
-        "give at least one prompt, or leave the option out to take the bundled ones",
-    )
+def _sampler(subject: Subject, measured: Measured) -> tuple[tuple[SamplerCheck, ...], tuple[str, ...]]:
+    """Return the checks of the sampled cells, or a sentence that says why there is none."""
+    manifest, logits = subject.manifest, subject.logits
+    if not MODES[manifest.acceptance].lossless:
+        reason = f"acceptance {manifest.acceptance} changes the law, as the recipe's `lossy: true` allows"
+        return (), (f"sampler: {reason}",)
+    if not measured.sampled:
+        return (), (f"sampler: nothing was sampled (acceptance {manifest.acceptance}, draft {manifest.draft.kind})",)
+    if logits is None:
+        return (), ("sampler: the bundle has no engine of variant logits",)
+    epsilon, candidates = NEAR_TIE_EPSILON[logits.spec.compute_dtype], manifest.sampling.candidates
+    return tuple(check_sampler(s, logits, candidates=candidates, epsilon=epsilon) for s in measured.sampled), ()
+
+
+def _reference(subject: Subject, measured: Measured) -> tuple[ReferenceCheck | None, tuple[str, ...]]:
+    """Return the comparison with the reference, or a sentence that says why there is none."""
+    if not subject.request.extent.reference:
+        return None, ("reference: left to the full check of `specc verify`",)
+    if subject.logits is None:
+        return None, ("reference: the bundle has no engine of variant logits",)
+    check = check_reference(subject.bundle, subject.logits, measured.prompts[0])
+    return (None, (f"reference: {check}",)) if isinstance(check, str) else (check, ())
+
+
+def _prompt_set(manifest: Manifest, request: CertifyRequest, count: int) -> PromptSet:
+    if request.prompts is None:
+        return PromptSet("random" if manifest.tokenizer is None else "bundled", count, None)
+    return PromptSet("given" if request.prompts_sha256 is None else "file", count, request.prompts_sha256)
+
+
+def vocabulary_size(manifest: Manifest) -> int:
+    """Return how many ids can be fed and emitted."""
+    return manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size
+
+
+def _allowed_new_tokens(manifest: Manifest, prompts: Sequence[Ids], request: CertifyRequest) -> int:
+    wanted = request.extent.new_tokens if request.max_new_tokens is None else request.max_new_tokens
+    longest = max(len(prompt) for prompt in prompts)
+    return min(wanted, manifest.limits.max_output, manifest.limits.max_length - longest)

@@ -7,16 +7,26 @@ that rounding, which differs between calls of one row and of several, may pick e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol, TypeAlias
 
-from specc.bundle.certificate import ParityCheck
+from specc.bundle.certificate import Divergence, ParityCheck
 from specc.runtime.generation import Generation
 from specc.runtime.params import GenerationParams, Mode
 
 Ids: TypeAlias = Sequence[int]
-NearTie: TypeAlias = Callable[[Ids, "ParityCell"], bool]
-"""(prompt and tokens before the step, settings) -> whether the AR step that follows was near a tie."""
+Judge: TypeAlias = Callable[[Ids, "ParityCell"], "Narrowness"]
+"""(prompt and tokens before the step, settings) -> how narrowly the AR step that follows was decided."""
+
+SEED_STRIDE: Final = 1000
+
+
+@dataclass(frozen=True)
+class Narrowness:
+    """How narrowly a step was decided: see `Divergence.margin` and `Divergence.near_tie`."""
+
+    margin: float | None
+    near_tie: bool
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,10 @@ class ParityCell:
         """The acceptance mode."""
         return "greedy" if self.temperature == 0 else "coupled"
 
+    def of_prompt(self, index: int) -> ParityCell:
+        """Return the setting of one prompt: its seed is its own, so that prompts share no noise."""
+        return replace(self, seed=self.seed + SEED_STRIDE * index)
+
 
 GREEDY_CELLS: Final = (ParityCell(),)
 COUPLED_CELLS: Final = (
@@ -46,49 +60,23 @@ COUPLED_CELLS: Final = (
 class Generator(Protocol):
     """What parity needs of a session."""
 
-    def __call__(self, prompts: Sequence[Ids], params: GenerationParams) -> Sequence[Generation]:
+    def __call__(self, prompts: Sequence[Ids], params: Sequence[GenerationParams]) -> Sequence[Generation]:
         """Return the generation of each prompt, all on one target engine; prompts may share calls."""
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A prompt whose two generations differ and were not near a tie.
-
-    Attributes:
-        cell: the setting.
-        prompt: index of the prompt.
-        token: index of the first generated token that differs.
-        ar: the id that AR generated there, None where it had ended.
-        speculative: the id that speculation generated there, None where it had ended.
-    """
-
-    cell: ParityCell
-    prompt: int
-    token: int
-    ar: int | None
-    speculative: int | None
-
-    def __str__(self) -> str:
-        ar, speculative = (("the end" if x is None else f"id {x}") for x in (self.ar, self.speculative))
-        return (
-            f"{self.cell.mode}, temperature {self.cell.temperature}, seed {self.cell.seed}: prompt {self.prompt} "
-            f"differs at generated token {self.token}: AR gave {ar}, speculation {speculative}"
-        )
-
-
-@dataclass(frozen=True)
 class Parity:
-    """The result of one cell: its counts, and every difference that is no near tie."""
+    """The result of one cell: its counts and divergences, and what AR generated, one entry a prompt."""
 
     check: ParityCheck
-    differences: tuple[Difference, ...]
+    ar: tuple[Generation, ...]
 
 
 def check_parity(
     generate: Generator,
     prompts: Sequence[Ids],
     cell: ParityCell,
-    near_tie: NearTie,
+    judge: Judge,
     *,
     gamma: int,
     max_new_tokens: int,
@@ -102,25 +90,31 @@ def check_parity(
         generate: of a session.
         prompts: token ids, at least one prompt.
         cell: the setting.
-        near_tie: judges the AR step at the first difference, with a gap under `epsilon`.
+        judge: of the AR step at the first difference, with a gap under `epsilon`.
         gamma: drafts a round.
         max_new_tokens: of each generation.
-        epsilon: what `near_tie` was made with, for the record.
+        epsilon: what `judge` was made with, for the record.
     """
-    ar = generate(prompts, _params(cell, "ar", None, max_new_tokens))
-    speculative = generate(prompts, _params(cell, "spec", gamma, max_new_tokens))
-    near_ties = 0
-    differences = []
+    cells = [cell.of_prompt(index) for index in range(len(prompts))]
+    ar = tuple(generate(prompts, [_params(own, "ar", None, max_new_tokens) for own in cells]))
+    speculative = speculated(generate, prompts, cell, gamma, max_new_tokens)
+    divergences = []
     for index, (reference, tested) in enumerate(zip(ar, speculative, strict=True)):
         at = first_difference(reference.token_ids, tested.token_ids)
         if at is None:
             continue
+        decided = judge([*prompts[index], *reference.token_ids[:at]], cells[index])
         both_go_on = at < min(len(reference.token_ids), len(tested.token_ids))
-        if both_go_on and near_tie([*prompts[index], *reference.token_ids[:at]], cell):
-            near_ties += 1
-        else:
-            ids = (_id_at(generation.token_ids, at) for generation in (reference, tested))
-            differences.append(Difference(cell, index, at, *ids))
+        divergences.append(
+            Divergence(
+                prompt=index,
+                token=at,
+                ar=_id_at(reference.token_ids, at),
+                speculative=_id_at(tested.token_ids, at),
+                margin=decided.margin,
+                near_tie=both_go_on and decided.near_tie,
+            )
+        )
     check = ParityCheck(
         mode=cell.mode,
         temperature=cell.temperature,
@@ -132,11 +126,20 @@ def check_parity(
         tokens=sum(len(generation.token_ids) for generation in ar),
         rounds=sum(generation.statistics.rounds for generation in speculative),
         accepted=sum(generation.statistics.accepted for generation in speculative),
-        equal=len(prompts) - near_ties - len(differences),
-        near_ties=near_ties,
+        equal=len(prompts) - len(divergences),
+        near_ties=sum(divergence.near_tie for divergence in divergences),
         epsilon=epsilon,
+        divergences=tuple(divergences),
     )
-    return Parity(check, tuple(differences))
+    return Parity(check, ar)
+
+
+def speculated(
+    generate: Generator, prompts: Sequence[Ids], cell: ParityCell, gamma: int, max_new_tokens: int
+) -> tuple[Generation, ...]:
+    """Return what speculation generates for each prompt under a setting; arguments as in `check_parity`."""
+    cells = [cell.of_prompt(index) for index in range(len(prompts))]
+    return tuple(generate(prompts, [_params(own, "spec", gamma, max_new_tokens) for own in cells]))
 
 
 def first_difference(one: Ids, other: Ids) -> int | None:

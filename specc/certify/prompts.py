@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from specc.runtime.session import Prompt, Session
+from specc.certify.prompt_file import PromptInput, ids_from_input
+from specc.runtime.session import Session
 
 BUNDLED_PROMPTS: Final[tuple[str, ...]] = (
     "Repeat the following words and change every apple to a pear: apple, plum, apple, fig, apple, lime, apple.\n",
@@ -24,19 +25,19 @@ BUNDLED_PROMPTS: Final[tuple[str, ...]] = (
 )
 
 
-def prompt_ids(session: Session, prompts: Sequence[Prompt] | None) -> list[list[int]]:
+def prompt_ids(session: Session, prompts: Sequence[PromptInput] | None) -> list[list[int]]:
     """Return prompts in token ids.
 
     Args:
         session: of the bundle.
-        prompts: texts or ids, taken as they are; None takes the bundled ones, cut to what the bundle accepts, or random
-            ids for a bundle without a tokenizer.
+        prompts: texts, ids or chats, taken as they are; None takes the bundled ones, cut to what the bundle accepts, or
+            random ids for a bundle without a tokenizer.
 
     Raises:
-        SpeccError: SPC709 a text for a bundle without a tokenizer.
+        SpeccError: SPC709 a text for a bundle without a tokenizer, SPC710 a chat for one without a template.
     """
     if prompts is not None:
-        return [session.ids_from_text(p) if isinstance(p, str) else list(p) for p in prompts]
+        return [list(ids_from_input(session, prompt)) for prompt in prompts]
     limits = session.manifest.limits
     longest = min(limits.max_input, limits.max_length - 1)
     if session.manifest.tokenizer is None:

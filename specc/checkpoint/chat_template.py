@@ -1,15 +1,21 @@
-"""The chat template of a checkpoint, as text: jinja2 is not run here."""
+"""The chat template of a checkpoint, as text: its syntax is checked, but nothing of it is run here."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
+
+from jinja2 import Environment, TemplateSyntaxError
 
 from specc.checkpoint.values import Values, shortened, text_from_file
 from specc.errors import SpeccError
 
 TEMPLATE_FILE: Final = "chat_template.jinja"
 MAX_TEMPLATE_BYTES: Final = 4 << 20
+
+# Marks what the assistant says, for training; the runtime renders its content.
+_TRAINING_MARK: Final = re.compile(r"\{%[-+]?\s*(end)?generation\s*[-+]?%\}")
 
 
 def template_from_folder(folder: Path, config: Values | None) -> str | None:
@@ -46,6 +52,28 @@ def template_from_file(path: Path) -> str:
             "give the path of a jinja2 file, relative to the recipe's folder",
         )
     return text_from_file(path, MAX_TEMPLATE_BYTES)
+
+
+def check_template(text: str, place: str) -> None:
+    """Refuse a template that is not jinja2; it is parsed, not compiled, so nothing of it is evaluated.
+
+    Args:
+        text: jinja2.
+        place: the file or the reference that states it.
+
+    Raises:
+        SpeccError: SPC242, with the line.
+    """
+    try:
+        Environment(extensions=["jinja2.ext.loopcontrols"], autoescape=False).parse(_TRAINING_MARK.sub("", text))  # noqa: S701
+    except TemplateSyntaxError as error:
+        raise SpeccError(
+            "SPC242",
+            f"{place} line {error.lineno}",
+            str(error.message),
+            "chats are rendered through it",
+            "correct the template, or name another one in the recipe's `chat_template`",
+        ) from None
 
 
 def _from_named(config: Values, stated: list[object]) -> str:

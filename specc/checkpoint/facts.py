@@ -7,7 +7,37 @@ the tensor headers, not from a flag.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+
+@dataclass(frozen=True)
+class YarnFacts:
+    """Where `yarn` scaling begins and ends, as in `rope_scaling`.
+
+    Attributes:
+        beta_fast, beta_slow: turns within the original context above which a frequency stays, below which it is divided
+            by the factor; between them it is blended.
+        truncate: the ends of the blend are whole pairs of elements.
+    """
+
+    beta_fast: float
+    beta_slow: float
+    truncate: bool
+
+
+@dataclass(frozen=True)
+class LongRopeFacts:
+    """Two sets of divisors of the frequencies; a bundle uses one of them for all its texts.
+
+    Attributes:
+        short_factor, long_factor: one divisor a pair of rotated elements.
+        in_use: `long` where the bundle's texts may pass original_max_position_embeddings: planning decides it, since
+            cached keys cannot change their rotation when a text passes that length.
+    """
+
+    short_factor: tuple[float, ...]
+    long_factor: tuple[float, ...]
+    in_use: Literal["short", "long"]
 
 
 @dataclass(frozen=True)
@@ -16,17 +46,94 @@ class RopeFacts:
 
     Attributes:
         theta: base of the frequency ladder.
-        scaling: kind of frequency scaling; `llama3` uses the four numbers below, `linear` only `factor`.
+        scaling: kind of frequency scaling; `llama3` uses the four numbers below, `linear` only `factor`, `yarn` the
+            factor, the original length and its own record, `longrope` the original length and its own record.
         factor, low_freq_factor, high_freq_factor, original_max_position_embeddings: as in `rope_scaling`;
             1.0 and 0 where unused.
+        rotary_dim: the first elements of each head that are rotated; 0: all of them.
+        attention_factor: cos and sin are multiplied by it.
     """
 
     theta: float
-    scaling: Literal["none", "linear", "llama3"]
+    scaling: Literal["none", "linear", "llama3", "yarn", "longrope"]
     factor: float
     low_freq_factor: float
     high_freq_factor: float
     original_max_position_embeddings: int
+    rotary_dim: int = 0
+    attention_factor: float = 1.0
+    yarn: YarnFacts | None = None
+    longrope: LongRopeFacts | None = None
+
+
+@dataclass(frozen=True)
+class LayerFacts:
+    """What may differ from layer to layer.
+
+    Attributes:
+        window: tokens that a query sees, itself included; 0: the whole context.
+        rope: which rotary embedding; `local` is `ModelFacts.local_rope`.
+        experts: the feed-forward block is a mixture of experts.
+    """
+
+    window: int
+    rope: Literal["main", "local", "none"]
+    experts: bool
+
+
+PLAIN_LAYER: Final = LayerFacts(window=0, rope="main", experts=False)
+
+
+@dataclass(frozen=True)
+class NormFacts:
+    """Where a layer normalizes, and how.
+
+    Attributes:
+        placement: `before` attention and feed-forward block, `after` them (before the residual sum), or `around`: both.
+        unit_offset: the tensors hold w and the norm multiplies by 1 + w.
+        query_key: norms of queries and keys, none, over each head, or over the full width of the projection.
+    """
+
+    placement: Literal["before", "after", "around"] = "before"
+    unit_offset: bool = False
+    query_key: Literal["none", "head", "width"] = "none"
+
+
+@dataclass(frozen=True)
+class ScaleFacts:
+    """Factors and caps beside the matrices.
+
+    Attributes:
+        embedding_multiplier: of the embedded tokens.
+        residual_multiplier: of what attention and feed-forward block add.
+        attention_multiplier: of the scores; None: 1 / sqrt(head_dim).
+        logits_scaling: what logits are divided by.
+        attn_logit_softcapping, final_logit_softcapping: c of c * tanh(x / c) over scores and logits; None: no cap.
+    """
+
+    embedding_multiplier: float = 1.0
+    residual_multiplier: float = 1.0
+    attention_multiplier: float | None = None
+    logits_scaling: float = 1.0
+    attn_logit_softcapping: float | None = None
+    final_logit_softcapping: float | None = None
+
+
+@dataclass(frozen=True)
+class ExpertFacts:
+    """A mixture of experts; router probabilities are a softmax over all experts.
+
+    Attributes:
+        num_experts: of each layer that has them.
+        num_experts_per_tok: how many a token goes through.
+        moe_intermediate_size: inner size of one expert.
+        norm_topk_prob: the probabilities of the chosen experts are divided by their sum.
+    """
+
+    num_experts: int
+    num_experts_per_tok: int
+    moe_intermediate_size: int
+    norm_topk_prob: bool
 
 
 @dataclass(frozen=True)
@@ -44,6 +151,9 @@ class ModelFacts:
         mlp_bias: the feed-forward projections have them.
         tie_word_embeddings: there is no head tensor of its own; the embedding is the head.
         stored_dtype: of the bulk of the weights: `f32`, `f16`, `bf16`, or a GGUF block type in lower case.
+        local_rope: rotary embedding of the layers that say so; None where all rotated layers use `rope`.
+        layers: one entry a layer; empty: every layer is `PLAIN_LAYER`.
+        experts: of the layers that have them.
     """
 
     family: str
@@ -58,13 +168,22 @@ class ModelFacts:
     head_dim: int
     max_position_embeddings: int
     rms_norm_eps: float
-    hidden_act: Literal["silu"]
+    hidden_act: Literal["silu", "gelu_pytorch_tanh"]
     rope: RopeFacts
     attention_bias: bool
     attention_output_bias: bool
     mlp_bias: bool
     tie_word_embeddings: bool
     stored_dtype: str
+    local_rope: RopeFacts | None = None
+    layers: tuple[LayerFacts, ...] = ()
+    norms: NormFacts = NormFacts()
+    scales: ScaleFacts = ScaleFacts()
+    experts: ExpertFacts | None = None
+
+    def layer(self, index: int) -> LayerFacts:
+        """Return what holds for one layer."""
+        return self.layers[index] if self.layers else PLAIN_LAYER
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from specc.catalog.families import FAMILIES, FamilyRow
-from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.facts import ModelFacts, NormFacts
+from specc.checkpoint.gguf_features import (
+    experts_from_metadata,
+    keys_from_family,
+    layers_from_metadata,
+    local_rope_from_metadata,
+    scales_from_metadata,
+)
 from specc.checkpoint.gguf_rope import rope_from_metadata, shortest
 from specc.checkpoint.hf_config import MAX_LAYERS
 from specc.checkpoint.rope import unbuilt
@@ -32,13 +39,12 @@ READ_KEYS: Final = frozenset(
         "rope.scale_linear",
         "rope.scaling.type",
         "rope.scaling.factor",
+        "rope.scaling.original_context_length",
     }
 )
-"""Keys behind `<architecture>.` that the facts are made of."""
-KEYS_WITHOUT_EFFECT: Final = frozenset(
-    {"tensor_data_layout", "rope.scaling.finetuned", "rope.scaling.original_context_length"}
-)
-"""Keys that describe history; original_context_length matters to kinds of scaling that are refused by name."""
+"""Keys behind `<architecture>.` that the facts of every family are made of."""
+KEYS_WITHOUT_EFFECT: Final = frozenset({"tensor_data_layout", "rope.scaling.finetuned"})
+"""Keys that describe history."""
 NEUTRAL: Final[dict[str, int | bool]] = {
     "attention.causal": True,
     "attention.sliding_window": 0,
@@ -46,7 +52,7 @@ NEUTRAL: Final[dict[str, int | bool]] = {
     "expert_used_count": 0,
     "pooling_type": 0,
 }
-"""Keys of features that specc does not build, with the value that says the model does not use them."""
+"""Keys of features that a family may not have, with the value that says the model does not use them."""
 
 
 def family_from_metadata(values: Values) -> tuple[FamilyRow, str]:
@@ -70,14 +76,17 @@ def family_from_metadata(values: Values) -> tuple[FamilyRow, str]:
 
 
 def facts_from_metadata(
-    values: Values, headers: Mapping[str, TensorHeader], rope_factors: Float32Array | None, known_ids: int | None
+    values: Values,
+    headers: Mapping[str, TensorHeader],
+    rope_factors: Mapping[str, Float32Array],
+    known_ids: int | None,
 ) -> ModelFacts:
     """Return the facts of the model, checked against its tensors.
 
     Args:
         values: the metadata.
-        headers: tensors by canonical name, rope_freqs.weight left out.
-        rope_factors: that tensor, float32 [D/2], or None.
+        headers: tensors by canonical name, those of rotary scaling left out, fused ones split.
+        rope_factors: the tensors of rotary scaling, float32 [R/2] by name.
         known_ids: highest id of the tokenizer plus one; None without a tokenizer.
 
     Raises:
@@ -85,8 +94,8 @@ def facts_from_metadata(
     """
     family, architecture = family_from_metadata(values)
     prefix = architecture + "."
-    _refuse_unknown_keys(values, prefix)
-    sizes = _sizes(values, prefix)
+    _refuse_unknown_keys(values, prefix, family)
+    sizes = sizes_from_metadata(values, prefix)
     rows = headers[EMBEDDING].shape[0] if EMBEDDING in headers else values.integer(prefix + "vocab_size")
     if values.integer(prefix + "vocab_size", rows) != rows:
         raise _contradiction(
@@ -100,19 +109,30 @@ def facts_from_metadata(
         **sizes,
         max_position_embeddings=values.integer(prefix + "context_length"),
         rms_norm_eps=shortest(values.number(prefix + "attention.layer_norm_rms_epsilon", least=0)),
-        hidden_act="silu",
-        rope=rope_from_metadata(values, prefix, sizes["head_dim"], rope_factors),
+        hidden_act=family.activation,
+        rope=rope_from_metadata(values, prefix, family, sizes["head_dim"], rope_factors),
         attention_bias=has_bias(headers, ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
         attention_output_bias=has_bias(headers, ("self_attn.o_proj",)),
         mlp_bias=has_bias(headers, ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")),
         tie_word_embeddings=HEAD not in headers,
         stored_dtype=stored_dtype_from_headers(headers),
+        local_rope=local_rope_from_metadata(values, prefix, family),
+        layers=layers_from_metadata(values, prefix, family, sizes["num_hidden_layers"]),
+        # the conversion stores 1 + w where Hugging Face stores w
+        norms=NormFacts(family.norm_placement, unit_offset=False, query_key=family.query_key_norm),
+        scales=scales_from_metadata(values, prefix, family, sizes),
+        experts=experts_from_metadata(values, prefix, family),
     )
     check_tensors(facts, headers, values.path)
     return facts
 
 
-def _sizes(values: Values, prefix: str) -> dict[str, int]:
+def sizes_from_metadata(values: Values, prefix: str) -> dict[str, int]:
+    """Return the sizes of the model by their names in `ModelFacts`.
+
+    Raises:
+        SpeccError: SPC210 a key is missing or wrong, SPC212 keys and values of different sizes.
+    """
     hidden = values.integer(prefix + "embedding_length")
     heads = values.integer(prefix + "attention.head_count")
     kv_heads = values.integer(prefix + "attention.head_count_kv", heads)
@@ -138,10 +158,11 @@ def _sizes(values: Values, prefix: str) -> dict[str, int]:
     }
 
 
-def _refuse_unknown_keys(values: Values, prefix: str) -> None:
+def _refuse_unknown_keys(values: Values, prefix: str, family: FamilyRow) -> None:
+    read = READ_KEYS | keys_from_family(family)
     for key in sorted(values.mapping):
         name = key.removeprefix(prefix)
-        known = name == key or name in READ_KEYS or name in KEYS_WITHOUT_EFFECT
+        known = name == key or name in read or name in KEYS_WITHOUT_EFFECT
         if known or (name in NEUTRAL and values.mapping[key] == NEUTRAL[name]):
             continue
         if name == "attention.sliding_window" and values.integer(key) >= values.integer(prefix + "context_length"):
@@ -149,7 +170,7 @@ def _refuse_unknown_keys(values: Values, prefix: str) -> None:
         raise unbuilt(
             values.place(key),
             f"the value {shortened(values.mapping[key])} asks for a feature that specc does not know",
-            "it may change the model's numbers",
+            f"it may change the numbers of family {family.name}",
         )
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from specc.catalog.families import FamilyRow
 from specc.checkpoint.gguf_cursor import damaged_gguf
-from specc.checkpoint.gguf_facts import facts_from_metadata, family_from_metadata
+from specc.checkpoint.gguf_facts import facts_from_metadata, family_from_metadata, sizes_from_metadata
 from specc.checkpoint.gguf_header import EncodingSize, GgufHeader, header_from_gguf
-from specc.checkpoint.gguf_names import ROPE_FACTORS, canonical_name, is_rotated
+from specc.checkpoint.gguf_names import ROPE_TENSORS, canonical_name, is_rotated
 from specc.checkpoint.gguf_tokenizer import parts_from_metadata
 from specc.checkpoint.opened import OpenedCheckpoint, files_once
 from specc.checkpoint.plain_tensor import bytes_from_header, float32_from_plain, unreadable_encoding
 from specc.checkpoint.rope import unbuilt
 from specc.checkpoint.safetensors_header import PLAIN_ENCODINGS
 from specc.checkpoint.source import Float32Array, TensorHeader
+from specc.checkpoint.tensor_views import split_fused
 from specc.checkpoint.token_facts import tokens_from_values
 from specc.checkpoint.tokenizer_parts import TokenizerParts
 from specc.checkpoint.values import Values
@@ -60,11 +62,13 @@ def checkpoint_from_gguf(
             "the model is split over several files",
             "specc reads single GGUF files; join the parts with llama-gguf-split --merge",
         )
-    family, _ = family_from_metadata(values)
-    headers = _canonical_headers(header, permuted=family.gguf_permuted_rope)
-    rope = headers.pop(ROPE_FACTORS, None)
+    family, architecture = family_from_metadata(values)
+    headers = _canonical_headers(header, family)
+    rope_factors: dict[str, Float32Array] = {
+        name: float32_from_plain(headers.pop(name)) for name in ROPE_TENSORS if name in headers
+    }
+    headers = split_fused(headers, family, sizes_from_metadata(values, architecture + "."))
     parts = parts or parts_from_metadata(values)
-    rope_factors = None if rope is None else float32_from_plain(rope)
     facts = facts_from_metadata(values, headers, rope_factors, parts.known_ids)
 
     def float32_from_header(tensor: TensorHeader) -> Float32Array:
@@ -101,16 +105,16 @@ def unpermuted(rows: Float32Array, head_dim: int) -> Float32Array:
     return split.swapaxes(1, 2).reshape(rows.shape)
 
 
-def _canonical_headers(header: GgufHeader, *, permuted: bool) -> dict[str, TensorHeader]:
+def _canonical_headers(header: GgufHeader, family: FamilyRow) -> dict[str, TensorHeader]:
     readable = (*PLAIN_ENCODINGS, *BLOCK_ENCODINGS)
     headers: dict[str, TensorHeader] = {}
     for tensor in header.tensors:
-        name = canonical_name(tensor.name)
-        if tensor.encoding not in readable or (tensor.name == ROPE_FACTORS and tensor.encoding not in PLAIN_ENCODINGS):
+        name = canonical_name(tensor.name, family)
+        if tensor.encoding not in readable or (tensor.name in ROPE_TENSORS and tensor.encoding not in PLAIN_ENCODINGS):
             raise unreadable_encoding(header.path, tensor.name, tensor.encoding, readable)
         if name in headers:
             raise damaged_gguf(header.path, f"two tensors mean `{name}`")
-        plain = tensor.encoding in PLAIN_ENCODINGS and not (permuted and is_rotated(name))
+        plain = tensor.encoding in PLAIN_ENCODINGS and not (family.gguf_permuted_rope and is_rotated(name))
         headers[name] = TensorHeader(
             name=name,
             shape=tensor.shape,

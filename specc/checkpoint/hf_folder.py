@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from specc.checkpoint.hf_config import facts_from_config
+from specc.checkpoint.hf_config import facts_from_config, family_from_config, sizes_from_config
 from specc.checkpoint.opened import OpenedCheckpoint, files_once
 from specc.checkpoint.plain_tensor import float32_from_plain
+from specc.checkpoint.safetensors_header import PLAIN_ENCODINGS
 from specc.checkpoint.shards import INDEX_FILE, headers_from_folder
+from specc.checkpoint.tensor_views import split_fused
 from specc.checkpoint.token_facts import tokens_from_values
 from specc.checkpoint.tokenizer_parts import TokenizerParts
 from specc.checkpoint.values import values_from_json_file
@@ -36,7 +38,11 @@ def checkpoint_from_folder(
     stated = [config]
     if (folder / GENERATION_FILE).is_file():
         stated.insert(0, values_from_json_file(folder / GENERATION_FILE))
+    family, _ = family_from_config(config)
     headers = headers_from_folder(folder)
+    # quantized checkpoints have packed shapes of their own
+    if all(header.encoding in PLAIN_ENCODINGS for header in headers.values()):
+        headers = split_fused(headers, family, sizes_from_config(config, family))
     facts = facts_from_config(config, headers, parts.known_ids)
     files = [values.path for values in reversed(stated)]
     if (folder / INDEX_FILE).is_file():

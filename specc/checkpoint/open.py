@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specc.checkpoint.chat_template import template_from_file
+from specc.checkpoint.chat_template import check_template, template_from_file
 from specc.checkpoint.gguf_file import checkpoint_from_gguf, parts_from_gguf
 from specc.checkpoint.hf_folder import CONFIG_FILE, checkpoint_from_folder
 from specc.checkpoint.hf_tokenizer import TOKENIZER_FILE, parts_from_folder
@@ -53,6 +53,8 @@ def source_from_reference(
         opened = checkpoint_from_gguf(found.path, uri=uri, revision=found.revision, parts=parts, template=template)
     else:
         raise _no_checkpoint(uri, found.path)
+    if opened.tokens.chat_template is not None:
+        check_template(opened.tokens.chat_template, str(base / chat_template) if chat_template is not None else uri)
     return opened.with_files(extra)
 
 

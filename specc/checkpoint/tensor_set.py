@@ -17,6 +17,19 @@ WITHOUT_EFFECT: Final = (".rotary_emb.inv_freq",)
 """Endings of tensors that older checkpoints store though they follow from the configuration."""
 
 
+LAYER_NORMS: Final[dict[str, tuple[str, ...]]] = {
+    "before": ("input_layernorm", "post_attention_layernorm"),
+    "after": ("post_attention_layernorm", "post_feedforward_layernorm"),
+    "around": (
+        "input_layernorm",
+        "post_attention_layernorm",
+        "pre_feedforward_layernorm",
+        "post_feedforward_layernorm",
+    ),
+}
+"""Names of a layer's norms by `NormFacts.placement`."""
+
+
 def has_bias(headers: Mapping[str, TensorHeader], projections: tuple[str, ...]) -> bool:
     """Return whether any layer has a bias tensor for one of the projections, as `self_attn.q_proj`."""
     endings = tuple(f".{projection}.bias" for projection in projections)
@@ -33,29 +46,48 @@ def stored_dtype_from_headers(headers: Mapping[str, TensorHeader]) -> str:
 
 def shapes_from_facts(facts: ModelFacts) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield name and shape of every tensor that the model must have; Linear weights are [out, in]."""
-    h, i = facts.hidden_size, facts.intermediate_size
-    q, kv = facts.num_attention_heads * facts.head_dim, facts.num_key_value_heads * facts.head_dim
-    linears = (
-        ("self_attn.q_proj", q, h, facts.attention_bias),
-        ("self_attn.k_proj", kv, h, facts.attention_bias),
-        ("self_attn.v_proj", kv, h, facts.attention_bias),
-        ("self_attn.o_proj", h, q, facts.attention_output_bias),
-        ("mlp.gate_proj", i, h, facts.mlp_bias),
-        ("mlp.up_proj", i, h, facts.mlp_bias),
-        ("mlp.down_proj", h, i, facts.mlp_bias),
-    )
+    h = facts.hidden_size
     yield EMBEDDING, (facts.vocab_size, h)
     for layer in range(facts.num_hidden_layers):
         prefix = f"model.layers.{layer}."
-        yield prefix + "input_layernorm.weight", (h,)
-        for name, out, into, bias in linears:
-            yield f"{prefix}{name}.weight", (out, into)
-            if bias:
-                yield f"{prefix}{name}.bias", (out,)
-        yield prefix + "post_attention_layernorm.weight", (h,)
+        for name in LAYER_NORMS[facts.norms.placement]:
+            yield f"{prefix}{name}.weight", (h,)
+        yield from _attention_shapes(facts, prefix)
+        yield from _mlp_shapes(facts, prefix, experts=facts.layer(layer).experts)
     yield "model.norm.weight", (h,)
     if not facts.tie_word_embeddings:
         yield HEAD, (facts.vocab_size, h)
+
+
+def _attention_shapes(facts: ModelFacts, prefix: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    h, d = facts.hidden_size, facts.head_dim
+    q, kv = facts.num_attention_heads * d, facts.num_key_value_heads * d
+    for name, out in (("q", q), ("k", kv), ("v", kv)):
+        yield from _linear_shapes(f"{prefix}self_attn.{name}_proj", out, h, facts.attention_bias)
+    yield from _linear_shapes(f"{prefix}self_attn.o_proj", h, q, facts.attention_output_bias)
+    if facts.norms.query_key != "none":
+        whole = facts.norms.query_key == "width"
+        yield f"{prefix}self_attn.q_norm.weight", (q if whole else d,)
+        yield f"{prefix}self_attn.k_norm.weight", (kv if whole else d,)
+
+
+def _mlp_shapes(facts: ModelFacts, prefix: str, *, experts: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
+    h = facts.hidden_size
+    blocks = [(f"{prefix}mlp", facts.intermediate_size)]
+    if experts and facts.experts is not None:
+        yield f"{prefix}mlp.gate.weight", (facts.experts.num_experts, h)
+        inner = facts.experts.moe_intermediate_size
+        blocks = [(f"{prefix}mlp.experts.{index}", inner) for index in range(facts.experts.num_experts)]
+    for block, inner in blocks:
+        yield from _linear_shapes(f"{block}.gate_proj", inner, h, facts.mlp_bias)
+        yield from _linear_shapes(f"{block}.up_proj", inner, h, facts.mlp_bias)
+        yield from _linear_shapes(f"{block}.down_proj", h, inner, facts.mlp_bias)
+
+
+def _linear_shapes(name: str, out: int, into: int, bias: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield f"{name}.weight", (out, into)
+    if bias:
+        yield f"{name}.bias", (out,)
 
 
 def check_tensors(facts: ModelFacts, headers: Mapping[str, TensorHeader], place: Path) -> None:

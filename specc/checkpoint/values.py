@@ -44,12 +44,20 @@ class Values:
         return value
 
     def number(
-        self, key: str, default: float | None = None, *, least: float = -math.inf, open_end: bool = True
+        self,
+        key: str,
+        default: float | None = None,
+        *,
+        least: float = -math.inf,
+        most: float = math.inf,
+        open_end: bool = True,
     ) -> float:
-        """Return a finite number above `least`, or from it on when open_end is false."""
+        """Return a finite number above `least`, or from it on when open_end is false, and up to `most`."""
         expected = (
             "a finite number" if least == -math.inf else f"a finite number {'above' if open_end else 'from'} {least:g}"
         )
+        if most != math.inf:
+            expected += f" up to {most:g}"
         value = self._value(key, default, expected)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, value, expected)
@@ -57,7 +65,8 @@ class Values:
             number = float(value)
         except OverflowError:
             raise self._wrong(key, "an integer too large", expected) from None
-        if not math.isfinite(number) or number < least or (open_end and number == least):
+        inside = least <= number <= most and not (open_end and number == least)
+        if not math.isfinite(number) or not inside:
             raise self._wrong(key, value, expected)
         return number
 
@@ -93,6 +102,25 @@ class Values:
             raise self._wrong(key, value, "a list of strings")
         return tuple(value)
 
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """Return a list of at least one finite number."""
+        value = self._value(key, None, "a list of numbers")
+        items: list[object] = value if isinstance(value, list) else []
+        if not items or not all(_is_finite(item) for item in items):
+            raise self._wrong(key, value, "a list of numbers")
+        return tuple(float(item) for item in items if isinstance(item, int | float))
+
+    def integers(self, key: str) -> tuple[int, ...] | None:
+        """Return a list of integers from 0 on, or None where it is absent."""
+        value = self.mapping.get(key)
+        if value is None:
+            return None
+        items: list[object] = value if isinstance(value, list) else [-1]
+        whole = [item for item in items if isinstance(item, int) and 0 <= item <= MAX_INTEGER]
+        if len(whole) != len(items):
+            raise self._wrong(key, value, "a list of integers from 0 on")
+        return tuple(int(item) for item in whole)
+
     def ids(self, key: str) -> tuple[int, ...]:
         """Return token ids: one integer or a list of them; absent, null and negative ids mean none."""
         value = self.mapping.get(key)
@@ -126,6 +154,15 @@ class Values:
             "the model cannot be built from it",
             "use the file as the model's authors publish it",
         )
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def is_text(value: str) -> bool:

@@ -10,10 +10,13 @@ import typer
 from specc.bundle.read import open_bundle
 from specc.bundle.record import json_from_record, text_from_record
 from specc.certify.bench import BenchRequest, bench_from_session
-from specc.certify.certificate import CertifyRequest, certify_bundle, refuse_failed
-from specc.cli.generations import json_from_generation, show_statistics, stream_to_terminal
+from specc.certify.certificate import certify_bundle
+from specc.certify.prompt_file import ids_from_input, prompts_from_jsonl
+from specc.certify.request import CertifyRequest
+from specc.certify.verdict import refuse_failed
+from specc.cli.generations import json_from_generation, show_statistics, stream_to_terminal, write_generation
 from specc.cli.options import AsChat, AsJson, BundleFolder, MaxTokens, PromptFile, PromptLines, PromptText, Threads
-from specc.cli.prompts import ids_from_input, prompts_from_jsonl, prompts_from_options
+from specc.cli.prompts import prompts_from_options
 from specc.cli.reports import show_bench, show_bundle, show_certificate
 from specc.cli.show import OUT, progress_bars, show_json
 from specc.cli.write import write_text
@@ -76,8 +79,7 @@ def run(
             if as_json:
                 show_json(json_from_generation(generation))
             else:
-                OUT.print(generation.text, markup=False)
-                OUT.rule()
+                write_generation(generation)
         if not as_json:
             show_statistics(generations)
 
@@ -87,7 +89,10 @@ def bench(
     bundle: BundleFolder,
     prompts: Annotated[Path, typer.Option("--prompts", help="JSON lines of prompts.", show_default=False)],
     chat: AsChat = False,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="New tokens of each prompt.")] = 128,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", help="New tokens of each prompt; absent: up to 128.", show_default=False),
+    ] = None,
     mode: Annotated[str, typer.Option("--mode", help="What is held against AR: spec or auto.")] = "auto",
     rounds: Annotated[int, typer.Option("--rounds", min=1, max=100, help="Rounds; the first of several warms up.")] = 4,
     temperature: Annotated[
@@ -98,10 +103,12 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Measure AR against speculation on your own prompts, interleaved, and write acceptance.json."""
-    inputs = prompts_from_jsonl(prompts, chat=chat)
+    inputs = prompts_from_jsonl(prompts, chat=chat).prompts
     with Session.load(bundle, threads=threads) as session, progress_bars() as bars:
         ids = tuple(ids_from_input(session, item) for item in inputs)
-        request = BenchRequest(ids, max_tokens, mode_from_name(mode), rounds, temperature)
+        request = BenchRequest(
+            ids, max_tokens or min(128, session.manifest.limits.max_output), mode_from_name(mode), rounds, temperature
+        )
         report = bench_from_session(session, request, bars)
     write_text(output, text_from_record(report))
     if as_json:
@@ -120,14 +127,19 @@ def verify(
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that speculation gives the ids of AR decoding, measure step costs, and write certificate.json."""
-    own = None
-    if prompts is not None:
-        inputs = prompts_from_jsonl(prompts, chat=chat)
-        with Session.load(bundle, threads=threads) as session:
-            own = tuple(ids_from_input(session, item) for item in inputs)
+    """Check that speculation keeps the text, that sampling has its law and that logits are the reference's.
+
+    Step costs are measured too; all of it goes into certificate.json.
+    """
+    own = None if prompts is None else prompts_from_jsonl(prompts, chat=chat)
+    request = CertifyRequest(
+        prompts=None if own is None else own.prompts,
+        prompts_sha256=None if own is None else own.sha256,
+        max_new_tokens=max_tokens,
+        threads=threads,
+    )
     with progress_bars() as bars:
-        certificate = certify_bundle(bundle, CertifyRequest(own, max_tokens, threads), bars)
+        certificate = certify_bundle(bundle, request, bars)
     if as_json:
         show_json(json_from_record(certificate))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specc.bundle.certificate import Certificate
+from specc.bundle.certificate import Certificate, ParityCheck, ReferenceCheck, SamplerCheck
 from specc.bundle.manifest import Manifest
 from specc.certify.bench import BenchReport
 from specc.cli.show import OUT, bytes_text, show_pairs, show_table
@@ -48,13 +48,29 @@ def show_bundle(manifest: Manifest, bundle: Path) -> None:
 
 def show_certificate(certificate: Certificate) -> None:
     """Print the checks and the step costs, these relative to one AR step."""
+    if certificate.parity:
+        _show_parity(certificate)
+    if certificate.sampler:
+        OUT.print()
+        _show_sampler(certificate)
+    if certificate.reference is not None:
+        OUT.print()
+        _show_reference(certificate.reference)
+    if certificate.step_costs:
+        OUT.print()
+        _show_step_costs(certificate)
+    OUT.print()
+    for sentence in certificate.not_checked:
+        OUT.print(f"not checked: {sentence}", markup=False)
+    reason = f": {certificate.reason}" if certificate.reason else ""
+    OUT.print(f"{certificate.scope} check {certificate.status}{reason} ({certificate.machine})", markup=False)
+
+
+def _show_parity(certificate: Certificate) -> None:
     rows = [
         [
             check.mode,
-            f"{check.temperature:g}",
-            str(check.top_k),
-            f"{check.top_p:g}",
-            f"{check.min_p:g}",
+            *_cell(check),
             str(check.gamma),
             f"{check.equal}/{check.prompts}",
             str(check.near_ties),
@@ -63,19 +79,53 @@ def show_certificate(certificate: Certificate) -> None:
         ]
         for check in certificate.parity
     ]
-    columns = ["mode", "temp", "top_k", "top_p", "min_p", "gamma", "equal", "near ties", "tokens", "MAL"]
+    columns = ["spec = AR", "temp", "top_k", "top_p", "min_p", "gamma", "equal", "near ties", "tokens", "MAL"]
     show_table(columns, rows, right=frozenset(range(1, len(columns))))
-    if certificate.step_costs:
-        OUT.print()
-        one = certificate.step_costs[0].seconds
-        tokens = sorted({cost.tokens for cost in certificate.step_costs})
-        grid = {(cost.batch, cost.tokens): f"{cost.seconds / one:.2f}" for cost in certificate.step_costs}
-        batches = sorted({cost.batch for cost in certificate.step_costs})
-        cost_rows = [[str(batch), *(grid.get((batch, count), "-") for count in tokens)] for batch in batches]
-        header = ["T(B,S)/T(1,1)  B \\ S", *map(str, tokens)]
-        show_table(header, cost_rows, right=frozenset(range(1, len(header))))
-    reason = f": {certificate.reason}" if certificate.reason else ""
-    OUT.print(f"\n{certificate.status}{reason} ({certificate.machine})", markup=False)
+    for check in certificate.parity:
+        for found in check.divergences:
+            margin = "unknown" if found.margin is None else f"{found.margin:.2g}"
+            where = f"temperature {check.temperature:g}, prompt {found.prompt}, token {found.token}"
+            kind = "near tie" if found.near_tie else "DIFFERENT"
+            OUT.print(f"{kind}: {where}: AR {found.ar}, spec {found.speculative}, margin {margin}", markup=False)
+
+
+def _show_sampler(certificate: Certificate) -> None:
+    rows = [
+        [
+            check.mode,
+            *_cell(check),
+            str(check.picks),
+            "-" if check.differing is None else str(check.differing - check.near_ties),
+            str(check.near_ties),
+            f"{check.p_value:.3f}" if check.freedom else "-",
+        ]
+        for check in certificate.sampler
+    ]
+    columns = ["law of", "temp", "top_k", "top_p", "min_p", "picks", "other than oracle", "near ties", "p"]
+    show_table(columns, rows, right=frozenset(range(1, len(columns))))
+
+
+def _show_reference(check: ReferenceCheck) -> None:
+    rows = [
+        [str(p.position), f"{p.difference:.1e}", f"{check.tolerance:g}", str(p.engine_pick), str(p.reference_pick)]
+        for p in check.positions
+    ]
+    columns = ["logits at", "difference", "tolerance", "engine picks", "reference picks"]
+    show_table(columns, rows, right=frozenset(range(len(columns))))
+
+
+def _show_step_costs(certificate: Certificate) -> None:
+    one = certificate.step_costs[0].seconds
+    tokens = sorted({cost.tokens for cost in certificate.step_costs})
+    grid = {(cost.batch, cost.tokens): f"{cost.seconds / one:.2f}" for cost in certificate.step_costs}
+    batches = sorted({cost.batch for cost in certificate.step_costs})
+    cost_rows = [[str(batch), *(grid.get((batch, count), "-") for count in tokens)] for batch in batches]
+    header = ["T(B,S)/T(1,1)  B \\ S", *map(str, tokens)]
+    show_table(header, cost_rows, right=frozenset(range(1, len(header))))
+
+
+def _cell(check: ParityCheck | SamplerCheck) -> list[str]:
+    return [f"{check.temperature:g}", str(check.top_k), f"{check.top_p:g}", f"{check.min_p:g}"]
 
 
 def show_bench(report: BenchReport) -> None:

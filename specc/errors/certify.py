@@ -19,4 +19,18 @@ CERTIFY: Final[dict[str, CodeRow]] = {
         "nothing to certify with",
         "A certificate compares generations. The list of prompts that was given is empty: nothing would be compared.",
     ),
+    "SPC803": CodeRow(
+        "the engine does not compute what its graph says",
+        "Logits of the engine are held against those of its own graph, computed in NumPy by the reference "
+        "implementation of ONNX, after three tokens of a prompt. They differ by more than rounding explains, so a "
+        "kernel or a fusion of the engine's library is wrong on this machine.",
+        ExitStatus.GATE,
+    ),
+    "SPC804": CodeRow(
+        "the sampler does not follow its law",
+        "What the engine picked is held against the logits of the same steps: temperature, top_k, top_p and min_p give "
+        "each id its probability, and the seed decides the pick. Picks differ from it away from near ties, or their "
+        "distribution is one that the law would give less than once in a million.",
+        ExitStatus.GATE,
+    ),
 }

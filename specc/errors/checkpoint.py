@@ -46,8 +46,9 @@ CHECKPOINT: Final[dict[str, CodeRow]] = {
     ),
     "SPC212": CodeRow(
         "A known architecture with a feature that specc cannot build",
-        "A kind of rotary scaling, a sliding window, an activation or an option of the configuration would change "
-        "the model's numbers. specc refuses it by name rather than to ignore it.",
+        "A kind of rotary scaling, of layer or of activation, or an option of the configuration would change the "
+        "model's numbers; or the model is of a kind that specc does not build: encoder-decoder, multimodal, with "
+        "recurrent layers or with latent attention. specc refuses it by name rather than to ignore it.",
     ),
     "SPC213": CodeRow(
         "The tensors do not fit the configuration",
@@ -86,7 +87,7 @@ CHECKPOINT: Final[dict[str, CodeRow]] = {
     ),
     "SPC242": CodeRow(
         "The chat template cannot be used",
-        "The template's file is missing or not text, or the checkpoint has several and none is named `default`.",
+        "The template's file is missing, not text or not jinja2, or the checkpoint has several and none is `default`.",
     ),
     "SPC243": CodeRow(
         "A special token id lies outside the vocabulary",

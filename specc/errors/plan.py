@@ -32,4 +32,18 @@ PLAN: Final[dict[str, CodeRow]] = {
         "Weights, caches for max_batch rows of the full length, logits and activations are counted; the data sheet's "
         "memory is compared, the driver's own share not even subtracted.",
     ),
+    "SPC320": CodeRow(
+        "The tokenizers of draft and target differ",
+        "The target judges drafted ids by its own vocabulary, and the draft reads the target's ids: an id must stand "
+        "for the same token in both. They are compared token by token. Rows of the embedding beyond the tokenizer are "
+        "padding and may differ in number; they are never drafted and never picked.",
+    ),
+    "SPC321": CodeRow(
+        "The draft is the target",
+        "Both references lead to the same files. A draft as slow as the target cannot speed it up.",
+    ),
+    "SPC322": CodeRow(
+        "The target has no such layers",
+        "A draft of kind `self` is the first layers of the target; there must be at least as many.",
+    ),
 }

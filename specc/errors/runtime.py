@@ -70,6 +70,20 @@ RUNTIME: Final[dict[str, CodeRow]] = {
         "an unusable stop string",
         "A stop string ends the text where it appears; an empty one appears everywhere.",
     ),
+    "SPC716": CodeRow(
+        "a prompt that is neither text nor token ids",
+        "A prompt is text in Unicode, or a row of whole numbers. Booleans, fractions and bytes are refused rather than "
+        "converted, because a converted prompt would be another prompt.",
+    ),
+    "SPC717": CodeRow(
+        "the session is closed",
+        "`Session.close()` frees the engine and its caches; a closed session generates nothing more.",
+    ),
+    "SPC718": CodeRow(
+        "the certificate of the bundle is damaged",
+        "certificate.json states the measured step costs that choose gamma and the fallback. It was edited, truncated "
+        "or written by another version.",
+    ),
     "SPC715": CodeRow(
         "the tokenizer of the bundle cannot be loaded",
         "tokenizer.json was written by another version of the tokenizers library, or is damaged.",

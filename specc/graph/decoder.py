@@ -7,11 +7,12 @@ from typing import Literal
 import onnx_ir as ir
 
 from specc.checkpoint.facts import ModelFacts
-from specc.graph.blocks.attention import AttentionStep, attention, causal_mask
+from specc.graph.blocks.attention import AttentionStep, causal_mask
+from specc.graph.blocks.decoder_layer import decoder_layer
 from specc.graph.blocks.linear import linear
-from specc.graph.blocks.mlp import gated_mlp
 from specc.graph.blocks.norm import rms_norm
 from specc.graph.blocks.rotary import Rotary
+from specc.graph.blocks.scaling import scaled, soft_capped
 from specc.graph.builder import IR_VERSION, Builder, declared
 from specc.graph.interface import target_interface
 from specc.graph.logprobs import token_logprobs
@@ -32,8 +33,8 @@ def target_graph(facts: ModelFacts, graph: GraphPlan, variant: Variant) -> ir.Mo
     interface = target_interface(facts, graph, variant)
     inputs = {spec.name: declared(spec.name, spec.dtype, spec.shape) for spec in interface.inputs}
     builder = Builder()
-    hidden, caches = _decoded(builder, inputs, facts, graph)
-    logits = _logits(builder, hidden, inputs["logit_rows"], facts, graph)
+    hidden, caches = decoded(builder, inputs, facts, graph)
+    logits = head_logits(builder, hidden, inputs["logit_rows"], facts, graph)
     results = dict(zip(VERIFY_OUTPUTS, verified(builder, logits, inputs, graph), strict=True))
     results |= caches
     wanted = {spec.name for spec in interface.outputs}
@@ -53,7 +54,7 @@ def target_graph(facts: ModelFacts, graph: GraphPlan, variant: Variant) -> ir.Mo
     return ir.Model(main, ir_version=IR_VERSION, producer_name="specc", functions=functions)
 
 
-def _decoded(
+def decoded(
     builder: Builder, inputs: dict[str, ir.Value], facts: ModelFacts, graph: GraphPlan
 ) -> tuple[ir.Value, dict[str, ir.Value]]:
     """Return the hidden states after the last layer, [B, S, H], and the cache outputs by name."""
@@ -62,22 +63,24 @@ def _decoded(
         "model.embed_tokens.weight", graph.compute_dtype, (facts.vocab_size, facts.hidden_size)
     )
     x = builder.op("Gather", embedding, ids, name="model.embed_tokens", axis=0)  # [B, S, H]
+    x = scaled(builder, x, facts.scales.embedding_multiplier, graph.compute_dtype, "model.embed_tokens.scaled")
     positions = _positions(builder, ids, past)
-    mask = causal_mask(builder, positions, inputs["key_cache_0"])
-    step = AttentionStep(past, mask, Rotary(builder, facts, graph, positions))
+    rotary = Rotary(builder, facts, graph, positions)
+    steps = _steps(builder, facts, past, rotary, positions=positions, cache=inputs["key_cache_0"])
     caches: dict[str, ir.Value] = {}
     for layer in range(facts.num_hidden_layers):
-        name = f"model.layers.{layer}"
-        normed = rms_norm(builder, x, f"{name}.input_layernorm", facts, graph)
         pair = inputs[f"key_cache_{layer}"], inputs[f"value_cache_{layer}"]
-        mixed, key_out, value_out = attention(
-            builder, normed, f"{name}.self_attn", facts=facts, graph=graph, step=step, caches=pair
-        )
+        x, (key_out, value_out) = decoder_layer(builder, x, layer, facts=facts, graph=graph, steps=steps, caches=pair)
         caches |= {f"key_cache_{layer}_out": key_out, f"value_cache_{layer}_out": value_out}
-        x = builder.op("Add", x, mixed, name=f"{name}.after_attention")
-        normed = rms_norm(builder, x, f"{name}.post_attention_layernorm", facts, graph)
-        x = builder.op("Add", x, gated_mlp(builder, normed, f"{name}.mlp", facts, graph), name=f"{name}.after_mlp")
     return x, caches
+
+
+def _steps(
+    builder: Builder, facts: ModelFacts, past: ir.Value, rotary: Rotary, *, positions: ir.Value, cache: ir.Value
+) -> dict[int, AttentionStep]:
+    """Return what attention shares, by window: one mask for each."""
+    windows = sorted({facts.layer(index).window for index in range(facts.num_hidden_layers)})
+    return {window: AttentionStep(past, causal_mask(builder, positions, cache, window), rotary) for window in windows}
 
 
 def _positions(builder: Builder, ids: ir.Value, past: ir.Value) -> ir.Value:
@@ -88,7 +91,7 @@ def _positions(builder: Builder, ids: ir.Value, past: ir.Value) -> ir.Value:
     return builder.op("Add", column, offsets, name="positions")
 
 
-def _logits(builder: Builder, hidden: ir.Value, rows: ir.Value, facts: ModelFacts, graph: GraphPlan) -> ir.Value:
+def head_logits(builder: Builder, hidden: ir.Value, rows: ir.Value, facts: ModelFacts, graph: GraphPlan) -> ir.Value:
     """Return the logits of the asked rows over the tokenizer's ids, float32 [B, R, V]; only they meet norm and head."""
     indices = builder.op("Unsqueeze", rows, builder.i64(2), name="row_indices")  # [B, R, 1]
     asked = builder.op("GatherND", hidden, indices, name="asked_rows", batch_dims=1)  # [B, R, H]
@@ -109,4 +112,5 @@ def _logits(builder: Builder, hidden: ir.Value, rows: ir.Value, facts: ModelFact
         logits = builder.op("Slice", logits, start, end, axis, name="emitted_logits")
     if graph.compute_dtype != "f32":
         logits = builder.op("Cast", logits, name="logits_f32", to=ir.DataType.FLOAT)
-    return logits
+    logits = scaled(builder, logits, 1.0 / facts.scales.logits_scaling, "f32", "scaled_logits")
+    return soft_capped(builder, logits, facts.scales.final_logit_softcapping, "f32", "capped_logits")

@@ -8,6 +8,7 @@ from typing import Final
 from specc.bundle.manifest import CacheSpec, Dimension, Neutral, TensorDtype, TensorSpec
 from specc.checkpoint.facts import ModelFacts
 from specc.plan.plan import GraphPlan
+from specc.speculation.modes import DRAFT_SUPPORT, MODES
 
 SAMPLING_INPUTS: Final[tuple[tuple[str, TensorDtype, Neutral], ...]] = (
     ("temperature", "f32", 0.0),
@@ -16,6 +17,9 @@ SAMPLING_INPUTS: Final[tuple[tuple[str, TensorDtype, Neutral], ...]] = (
     ("min_p", "f32", 0.0),
     ("seed", "i64", 0),
 )
+# Entry j is the law that the draft judged at row j was drawn from; the last row judges none. Filled with the neutrals a
+# row is one-hot.
+Q_INPUTS: Final[tuple[tuple[str, TensorDtype, Neutral], ...]] = (("q_ids", "i64", -1), ("q_probs", "f32", 0.0))
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,12 @@ def target_interface(facts: ModelFacts, graph: GraphPlan, variant: str) -> Inter
     )
     inputs = [_required("input_ids", "B", "S"), _required("num_tokens", "B"), _required("past_lengths", "B")]
     inputs += [_required("logit_rows", "B", "R"), TensorSpec("num_draft", "i64", ("B",), False, 0)]
-    if graph.acceptance == "coupled":
+    mode = MODES[graph.acceptance]
+    if mode.samples:
         inputs += [TensorSpec(name, dtype, ("B",), False, neutral) for name, dtype, neutral in SAMPLING_INPUTS]
+    if mode.takes_q:
+        support: Dimension = "Kq" if graph.capacity is None else DRAFT_SUPPORT
+        inputs += [TensorSpec(name, dtype, ("B", "R", support), False, neutral) for name, dtype, neutral in Q_INPUTS]
     inputs += [TensorSpec(cache.input, graph.compute_dtype, cache_shape, True, None) for cache in caches]
     outputs = [_output("tokens", "B", "R"), _output("num_accepted", "B"), _output("next_token", "B")]
     outputs += [_output("next_past", "B"), _output("accepted_rows", "B", "R")]

@@ -1,6 +1,8 @@
-"""The noise of `specc.speculation.noise` as a model-local function `specc::Noise`, in int64 or in float64 arithmetic.
+"""The noise of `specc.speculation.noise` as model-local functions, in int64 or in float64 arithmetic.
 
-    gumbel = Noise(seed [B], position [B, R], token [..., K])     float32, token broadcast to [B, R, K]
+    noise = Noise(seed [B], position [B, R], token [..., K])     float32, token broadcast to [B, R, K]
+
+`specc::Noise` gives Gumbel values; `AcceptNoise` gives uniforms and `ResidualNoise` exponential values, -log(u).
 
 Every intermediate is an integer below 2^50, so both arithmetics give the same bits. int64 is the canonical form;
 float64 is twice as fast where 64-bit division is scalar, that is on CPUs.
@@ -8,16 +10,21 @@ float64 is twice as fast where 64-bit division is scalar, that is on CPUs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
 from specc.graph.builder import Builder
+from specc.plan.plan import GraphPlan
+from specc.speculation.modes import MODES
 from specc.speculation.noise import HALF, ROUNDS, Stream
 
 NOISE: Final = "Noise"
+ACCEPT_NOISE: Final = "AcceptNoise"
+RESIDUAL_NOISE: Final = "ResidualNoise"
 
 Halves: TypeAlias = tuple[ir.Value, ir.Value]
 Round: TypeAlias = tuple[ir.Value, ir.Value, int]
@@ -95,18 +102,52 @@ class Float64Arithmetic:
         return builder.op("Floor", scaled, name="mixed")
 
 
+@dataclass(frozen=True)
+class NoiseKind:
+    """A function of noise: its name, its source, and what it makes of the bits."""
+
+    name: str
+    stream: Stream
+    values: Callable[[Builder, ir.Value], ir.Value]
+
+
+def noise_kinds(graph: GraphPlan) -> tuple[NoiseKind, ...]:
+    """Return the functions of noise that a graph calls."""
+    mode = MODES[graph.acceptance]
+    if not mode.samples:
+        return ()
+    if graph.role == "draft":
+        # Where ids are compared, the draft guesses with the target's noise; elsewhere it must not.
+        stream = Stream.TARGET if mode.fixes_ids else Stream.DRAFT
+        return (NoiseKind(NOISE, stream, gumbel_from_bits),)
+    if mode.fixes_ids:
+        return (NoiseKind(NOISE, Stream.TARGET, gumbel_from_bits),)
+    residual = NoiseKind(RESIDUAL_NOISE, Stream.RESIDUAL, exponential_from_bits)
+    return (NoiseKind(ACCEPT_NOISE, Stream.ACCEPT, uniform_from_bits), residual) if mode.takes_q else (residual,)
+
+
+def noise_functions(graph: GraphPlan, arithmetic: Arithmetic) -> tuple[ir.Function, ...]:
+    """Return the functions of noise that a graph calls, in one arithmetic."""
+    return tuple(noise_from_kind(kind, arithmetic) for kind in noise_kinds(graph))
+
+
 def noise_function(arithmetic: Arithmetic, stream: Stream = Stream.TARGET) -> ir.Function:
+    """Return `specc::Noise` of a stream."""
+    return noise_from_kind(NoiseKind(NOISE, stream, gumbel_from_bits), arithmetic)
+
+
+def noise_from_kind(kind: NoiseKind, arithmetic: Arithmetic) -> ir.Function:
     """Return the function with its rounds written out.
 
     Args:
+        kind: name, stream and values, fixed in the function.
         arithmetic: which numbers carry the integers.
-        stream: source of the noise, fixed in the function.
     """
     builder = Builder()
     seed, position, token = (ir.Value(name=name) for name in ("seed", "position", "token"))
     rounds = Rounds(builder, arithmetic)
     left, right = rounds.split(builder.op("Unsqueeze", seed, builder.i64(1), name="seed_column"))  # [B, 1]
-    first = int(stream) % len(ROUNDS)
+    first = int(kind.stream) % len(ROUNDS)
     left, right = rounds.permuted(left, right, rounds.fixed(ROUNDS[first:] + ROUNDS[:first]))
     high, low = rounds.split(position)  # [B, R]
     left, right = rounds.added(left, high), rounds.added(right, low)
@@ -117,16 +158,26 @@ def noise_function(arithmetic: Arithmetic, stream: Stream = Stream.TARGET) -> ir
     high_bits = builder.op("Mul", left, arithmetic.number(builder, 1 << 7), name="high_bits")
     shifted = arithmetic.high(builder, builder.op("Mul", right, arithmetic.number(builder, 1 << 7), name="low_bits"))
     bits = builder.op("Add", high_bits, shifted, name="bits")  # 23 bits
-    return builder.function(NOISE, (seed, position, token), (gumbel_from_bits(builder, bits),))
+    return builder.function(kind.name, (seed, position, token), (kind.values(builder, bits),))
 
 
 def gumbel_from_bits(builder: Builder, bits: ir.Value) -> ir.Value:
     """Return -log(-log((bits + 0.5) 2^-23)), float32 and finite; bits in any dtype."""
+    inner = exponential_from_bits(builder, bits)
+    return builder.op("Neg", builder.op("Log", inner, name="log_exponential"), name="gumbel")
+
+
+def exponential_from_bits(builder: Builder, bits: ir.Value) -> ir.Value:
+    """Return -log((bits + 0.5) 2^-23), float32 above 0."""
+    uniform = uniform_from_bits(builder, bits)
+    return builder.op("Neg", builder.op("Log", uniform, name="log_uniform"), name="exponential")
+
+
+def uniform_from_bits(builder: Builder, bits: ir.Value) -> ir.Value:
+    """Return (bits + 0.5) 2^-23, float32 in (0, 1)."""
     number = builder.op("Cast", bits, name="bits_f32", to=ir.DataType.FLOAT)
     half = builder.op("Add", number, builder.f32(0.5), name="centred")
-    uniform = builder.op("Mul", half, builder.f32(2.0**-23), name="uniform")
-    inner = builder.op("Neg", builder.op("Log", uniform, name="log_uniform"), name="exponential")
-    return builder.op("Neg", builder.op("Log", inner, name="log_exponential"), name="gumbel")
+    return builder.op("Mul", half, builder.f32(2.0**-23), name="uniform")
 
 
 class Rounds:

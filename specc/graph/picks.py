@@ -6,7 +6,7 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,7 +37,20 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class _Scaled:
+class RowKinds:
+    """Which rows sample their candidates or the whole vocabulary, bool [B]; the others are greedy.
+
+    Attributes:
+        temperature: float32 [B], 1 in greedy rows.
+    """
+
+    partial: ir.Value
+    whole: ir.Value
+    temperature: ir.Value
+
+
+@dataclass(frozen=True)
+class Scaled:
     """Logits [B, R, V], their maximum [B, R, 1] and the temperature [B, 1, 1] by which differences are divided."""
 
     logits: ir.Value
@@ -89,23 +102,19 @@ def coupled_picks(builder: Builder, logits: ir.Value, sampling: Sampling, vocab_
     The work of either kind of sampling stands under a scalar If, so that a batch pays for what its rows ask.
     """
     greedy = greedy_picks(builder, logits, vocab_size)
-    cold = builder.op("Less", sampling.temperature, builder.f32(GREEDY_BELOW), name="is_greedy")
-    sampled = builder.op("Not", cold, name="is_sampled")  # [B]
-    truncated = _is_truncated(builder, sampling)  # [B]
-    whole = builder.op("And", sampled, builder.op("Not", truncated, name="is_whole"), name="samples_whole")
-    partial = builder.op("And", sampled, truncated, name="samples_candidates")
-    temperature = builder.op("Where", cold, builder.f32(1.0), sampling.temperature, name="safe_temperature")
-    largest = builder.op("ReduceMax", logits, builder.i64(-1), name="largest_logit", keepdims=1)  # [B, R, 1]
-    scaled = _Scaled(logits, largest, _cube(builder, temperature), vocab_size)
-    from_candidates = _if_any(
-        builder, partial, greedy, "candidates", lambda b: _candidate_picks(b, scaled, sampling, candidates)
+    kinds = row_kinds(builder, sampling)
+    scaled = scaled_logits(builder, logits, kinds, vocab_size)
+    (from_candidates,) = if_any(
+        builder, kinds.partial, (greedy,), "candidates", lambda b: (_candidate_picks(b, scaled, sampling, candidates),)
     )
-    from_whole = _if_any(builder, whole, greedy, "vocabulary", lambda b: _vocabulary_picks(b, scaled, sampling))
-    picks = builder.op("Where", _column(builder, partial), from_candidates, greedy, name="picks_candidates")
-    return builder.op("Where", _column(builder, whole), from_whole, picks, name="picks")
+    (from_whole,) = if_any(
+        builder, kinds.whole, (greedy,), "vocabulary", lambda b: (_vocabulary_picks(b, scaled, sampling),)
+    )
+    picks = builder.op("Where", _column(builder, kinds.partial), from_candidates, greedy, name="picks_candidates")
+    return builder.op("Where", _column(builder, kinds.whole), from_whole, picks, name="picks")
 
 
-def _vocabulary_picks(builder: Builder, scaled: _Scaled, sampling: Sampling) -> ir.Value:
+def _vocabulary_picks(builder: Builder, scaled: Scaled, sampling: Sampling) -> ir.Value:
     zero, one = builder.i64_scalar(0), builder.i64_scalar(1)
     ids = builder.op("Range", zero, builder.i64_scalar(scaled.vocab_size), one, name="vocabulary")  # [V]
     noise = builder.op(NOISE, sampling.seed, sampling.position, ids, name="noise", domain=DOMAIN)  # [B, R, V]
@@ -122,20 +131,20 @@ def _lowest_of_vocabulary(builder: Builder, values: ir.Value, vocab_size: int) -
     return builder.op("Cast", lowest, name="lowest_id_i64", to=ir.DataType.INT64)
 
 
-def _candidate_picks(builder: Builder, scaled: _Scaled, sampling: Sampling, candidates: int) -> ir.Value:
+def _candidate_picks(builder: Builder, scaled: Scaled, sampling: Sampling, candidates: int) -> ir.Value:
     # Equal values come in the order of their indices: the operator's specification says so.
     logits, ids = builder.ops(
         "TopK", scaled.logits, builder.i64(candidates), outputs=("candidate_logits", "candidate_ids"), axis=-1
     )  # [B, R, K]
     z = scaled.of(builder, logits)
-    keep = _kept(builder, z, sampling, candidates)
+    keep = kept_candidates(builder, z, sampling, candidates)
     noise = builder.op(NOISE, sampling.seed, sampling.position, ids, name="noise", domain=DOMAIN)  # [B, R, K]
     perturbed = builder.op("Add", z, noise, name="perturbed")
     kept = builder.op("Where", keep, perturbed, builder.f32(-np.inf), name="kept")
     return lowest_id_at_maximum(builder, kept, ids, builder.i64_scalar(scaled.vocab_size - 1))
 
 
-def _kept(builder: Builder, z: ir.Value, sampling: Sampling, candidates: int) -> ir.Value:
+def kept_candidates(builder: Builder, z: ir.Value, sampling: Sampling, candidates: int) -> ir.Value:
     """Return which candidates stay after top-k, then top-p, then min-p, bool [B, R, K]; z is descending, z[0] = 0."""
     zero, one = builder.i64_scalar(0), builder.i64_scalar(1)
     rank = builder.op("Range", zero, builder.i64_scalar(candidates), one, name="rank")  # [K]
@@ -157,6 +166,23 @@ def _kept(builder: Builder, z: ir.Value, sampling: Sampling, candidates: int) ->
     return builder.op("Or", both, builder.op("Equal", rank, zero, name="is_first"), name="keep")
 
 
+def row_kinds(builder: Builder, sampling: Sampling) -> RowKinds:
+    """Return which rows are greedy, sample the candidates, sample the vocabulary."""
+    cold = builder.op("Less", sampling.temperature, builder.f32(GREEDY_BELOW), name="is_greedy")
+    sampled = builder.op("Not", cold, name="is_sampled")  # [B]
+    truncated = _is_truncated(builder, sampling)  # [B]
+    whole = builder.op("And", sampled, builder.op("Not", truncated, name="is_whole"), name="samples_whole")
+    partial = builder.op("And", sampled, truncated, name="samples_candidates")
+    temperature = builder.op("Where", cold, builder.f32(1.0), sampling.temperature, name="safe_temperature")
+    return RowKinds(partial, whole, temperature)
+
+
+def scaled_logits(builder: Builder, logits: ir.Value, kinds: RowKinds, vocab_size: int) -> Scaled:
+    """Return the logits with their maximum and the temperature of the rows."""
+    largest = builder.op("ReduceMax", logits, builder.i64(-1), name="largest_logit", keepdims=1)  # [B, R, 1]
+    return Scaled(logits, largest, _cube(builder, kinds.temperature), vocab_size)
+
+
 def _is_truncated(builder: Builder, sampling: Sampling) -> ir.Value:
     top_k = builder.op("Greater", sampling.top_k, builder.i64_scalar(0), name="has_top_k")
     top_p = builder.op("Less", sampling.top_p, builder.f32(1.0), name="has_top_p")
@@ -164,20 +190,25 @@ def _is_truncated(builder: Builder, sampling: Sampling) -> ir.Value:
     return builder.op("Or", builder.op("Or", top_k, top_p, name="has_top"), min_p, name="is_truncated")
 
 
-def _if_any(
-    builder: Builder, rows: ir.Value, otherwise: ir.Value, name: str, body: Callable[[Builder], ir.Value]
-) -> ir.Value:
-    """Return body's picks if any row [B] asks for them, else `otherwise`, by a scalar If."""
+def if_any(
+    builder: Builder,
+    rows: ir.Value,
+    otherwise: Sequence[ir.Value],
+    name: str,
+    body: Callable[[Builder], Sequence[ir.Value]],
+) -> tuple[ir.Value, ...]:
+    """Return body's values if any row [B] asks for them, else `otherwise`, as many of them, by a scalar If."""
     numbers = builder.op("Cast", rows, name=f"{name}.asked", to=ir.DataType.INT32)
     most = builder.op("ReduceMax", numbers, name=f"{name}.any_number", keepdims=0)
     condition = builder.op("Cast", most, name=f"{name}.any", to=ir.DataType.BOOL)
     then = builder.branch()
     with then.scope(name):
-        then_graph = then.graph(f"{name}_then", (), (body(then),))
+        then_graph = then.graph(f"{name}_then", (), body(then))
     other = builder.branch()
     with other.scope(f"{name}.skipped"):
-        other_graph = other.graph(f"{name}_else", (), (other.op("Identity", otherwise),))
-    return builder.op("If", condition, name=f"{name}.picks", then_branch=then_graph, else_branch=other_graph)
+        other_graph = other.graph(f"{name}_else", (), [other.op("Identity", value) for value in otherwise])
+    outputs = [f"{name}.picks", *(f"{name}.value_{i}" for i in range(1, len(otherwise)))]
+    return builder.ops("If", condition, outputs=outputs, then_branch=then_graph, else_branch=other_graph)
 
 
 def _column(builder: Builder, row: ir.Value) -> ir.Value:

@@ -1,4 +1,4 @@
-"""Verification inside the graph: the model-local function `specc::Verify`, rules 4 to 8 of docs/engine-abi.md."""
+"""Verification inside the graph: the model-local function `specc::Verify`, rules 4 to 9 of docs/engine-abi.md."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from typing import Final
 
 import onnx_ir as ir
 
+from specc.bundle.manifest import Dimension
 from specc.graph.builder import DOMAIN, IR_VERSION, Builder, declared
-from specc.graph.interface import SAMPLING_INPUTS
-from specc.graph.noise import Int64Arithmetic, noise_function
+from specc.graph.interface import Q_INPUTS, SAMPLING_INPUTS
+from specc.graph.judged import judged
+from specc.graph.noise import Int64Arithmetic, noise_functions
 from specc.graph.picks import Sampling, coupled_picks, greedy_picks
+from specc.graph.rules import Chain, leading_run
 from specc.plan.plan import GraphPlan
+from specc.speculation.modes import DRAFT_SUPPORT, MODES
 
 VERIFY: Final = "Verify"
 ROW_INPUTS: Final = ("input_ids", "num_tokens", "past_lengths", "logit_rows", "num_draft")
@@ -19,8 +23,9 @@ VERIFY_OUTPUTS: Final = ("tokens", "num_accepted", "next_token", "next_past", "a
 
 def verify_inputs(graph: GraphPlan) -> tuple[str, ...]:
     """Return the names of the function's inputs after `logits`."""
-    sampling = tuple(name for name, _, _ in SAMPLING_INPUTS) if graph.acceptance == "coupled" else ()
-    return (*ROW_INPUTS, *sampling)
+    mode = MODES[graph.acceptance]
+    sampling = tuple(name for name, _, _ in SAMPLING_INPUTS) if mode.samples else ()
+    return (*ROW_INPUTS, *sampling, *(tuple(name for name, _, _ in Q_INPUTS) if mode.takes_q else ()))
 
 
 def verify_functions(graph: GraphPlan, vocab_size: int) -> tuple[ir.Function, ...]:
@@ -30,17 +35,19 @@ def verify_functions(graph: GraphPlan, vocab_size: int) -> tuple[ir.Function, ..
         graph: decides the kind of acceptance.
         vocab_size: V, the width of the logits: the tokenizer's size.
     """
-    verify = _verify_function(graph, vocab_size)
     # A function stands after those it calls: readers that go through the list once need it so.
-    return (verify,) if graph.acceptance == "greedy" else (noise_function(Int64Arithmetic()), verify)
+    return (*noise_functions(graph, Int64Arithmetic()), _verify_function(graph, vocab_size))
 
 
 def verify_graph(graph: GraphPlan, vocab_size: int) -> ir.Model:
     """Return the verification alone as a model: `logits` float32 [B, R, V] is an input. For tests and measurements."""
-    sampling = {name: dtype for name, dtype, _ in SAMPLING_INPUTS}
-    shapes = {"input_ids": ("B", "S"), "logit_rows": ("B", "R"), "tokens": ("B", "R"), "accepted_rows": ("B", "R")}
+    dtypes = {name: dtype for name, dtype, _ in (*SAMPLING_INPUTS, *Q_INPUTS)}
+    rows = ("B", "R")
+    q_shape: tuple[Dimension, ...] = (*rows, "Kq" if graph.capacity is None else DRAFT_SUPPORT)
+    shapes: dict[str, tuple[Dimension, ...]] = {"input_ids": ("B", "S"), "logit_rows": rows, "tokens": rows}
+    shapes |= {"accepted_rows": rows} | {name: q_shape for name, _, _ in Q_INPUTS}
     inputs = [declared("logits", "f32", ("B", "R", vocab_size))]
-    inputs += [declared(name, sampling.get(name, "i64"), shapes.get(name, ("B",))) for name in verify_inputs(graph)]
+    inputs += [declared(name, dtypes.get(name, "i64"), shapes.get(name, ("B",))) for name in verify_inputs(graph)]
     builder = Builder()
     outputs = verified(builder, inputs[0], {str(value.name): value for value in inputs[1:]}, graph)
     for value in outputs:
@@ -69,22 +76,33 @@ def _verify_function(graph: GraphPlan, vocab_size: int) -> ir.Function:
     inputs = {name: ir.Value(name=name) for name in verify_inputs(graph)}
     past = builder.op("Unsqueeze", inputs["past_lengths"], builder.i64(1), name="past_column")  # [B, 1]
     rows = builder.op("Add", past, inputs["logit_rows"], name="cache_rows")  # [B, R]
-    if graph.acceptance == "greedy":
-        picks = greedy_picks(builder, logits, vocab_size)
+    chain = _chain(builder, inputs)
+    mode = MODES[graph.acceptance]
+    if not mode.samples:
+        ids = greedy_picks(builder, logits, vocab_size)
+        accepted = leading_run(builder, builder.op("Equal", chain.drafts, ids, name="equal"), chain)
     else:
         position = builder.op("Add", rows, builder.i64_scalar(1), name="position")
         sampling = Sampling(**{name: inputs[name] for name, _, _ in SAMPLING_INPUTS}, position=position)
-        picks = coupled_picks(builder, logits, sampling, vocab_size, graph.candidates)
-    outputs = _accepted(builder, picks, rows, inputs)
+        if mode.fixes_ids:
+            ids = coupled_picks(builder, logits, sampling, vocab_size, graph.candidates)
+            accepted = leading_run(builder, builder.op("Equal", chain.drafts, ids, name="equal"), chain)
+        else:
+            q = (inputs["q_ids"], inputs["q_probs"]) if mode.takes_q else None
+            judgement = judged(builder, logits, sampling, chain, q, graph=graph, vocab_size=vocab_size)
+            accepted = judgement.accepted
+            before = builder.op("Less", chain.column, _column(builder, accepted), name="is_accepted")
+            ids = builder.op("Where", before, chain.drafts, _column(builder, judgement.own), name="emitted_ids")
+    outputs = _emitted(builder, ids, accepted, rows, chain, inputs=inputs)
     return builder.function(VERIFY, (logits, *inputs.values()), outputs)
 
 
-def _accepted(builder: Builder, picks: ir.Value, rows: ir.Value, inputs: dict[str, ir.Value]) -> tuple[ir.Value, ...]:
-    """Return VERIFY_OUTPUTS from the picks and the cache rows of the logit rows, both int64 [B, R]."""
-    zero, one, none = builder.i64_scalar(0), builder.i64_scalar(1), builder.i64_scalar(-1)
-    active = builder.op("Greater", inputs["num_tokens"], zero, name="active")  # [B]
+def _chain(builder: Builder, inputs: dict[str, ir.Value]) -> Chain:
+    zero, one = builder.i64_scalar(0), builder.i64_scalar(1)
+    active = builder.op("Greater", inputs["num_tokens"], zero, name="is_active")  # [B]
     drafted = builder.op("Where", active, inputs["num_draft"], zero, name="drafted")  # [B]
-    width = builder.op("Squeeze", builder.op("Shape", picks, name="width", start=1, end=2), name="num_rows")
+    shape = builder.op("Shape", inputs["logit_rows"], name="width", start=1, end=2)
+    width = builder.op("Squeeze", shape, name="num_rows")
     column = builder.op("Range", zero, width, one, name="column_index")  # [R]
     # The draft judged at row j is the token at logit row j+1; the last row judges none, so it may look at itself.
     last = builder.op("Sub", width, one, name="last_column")
@@ -92,23 +110,42 @@ def _accepted(builder: Builder, picks: ir.Value, rows: ir.Value, inputs: dict[st
     draft_rows = builder.op("Gather", inputs["logit_rows"], following, name="draft_rows", axis=1)  # [B, R]
     drafts = builder.op("GatherElements", inputs["input_ids"], draft_rows, name="drafts", axis=1)  # [B, R]
     is_draft = builder.op("Less", column, _column(builder, drafted), name="is_draft")
-    matches = builder.op("And", builder.op("Equal", drafts, picks, name="equal"), is_draft, name="matches")
-    misses = builder.op("Cast", builder.op("Not", matches, name="misses"), name="miss", to=ir.DataType.INT64)
-    unbroken = builder.op("Equal", builder.op("CumSum", misses, one, name="missed"), zero, name="unbroken")
-    counted = builder.op("Cast", unbroken, name="accepted", to=ir.DataType.INT64)
-    num_accepted = builder.op("ReduceSum", counted, builder.i64(1), name="num_accepted", keepdims=0)  # [B]
-    accepted = _column(builder, num_accepted)  # [B, 1]
-    emitted = builder.op("LessOrEqual", column, accepted, name="is_emitted")
+    return Chain(column, drafts, drafted, is_draft, following)
+
+
+def _emitted(
+    builder: Builder,
+    ids: ir.Value,
+    accepted: ir.Value,
+    rows: ir.Value,
+    chain: Chain,
+    *,
+    inputs: dict[str, ir.Value],
+) -> tuple[ir.Value, ...]:
+    """Return VERIFY_OUTPUTS.
+
+    Args:
+        builder: where the nodes go.
+        ids: int64 [B, R], the accepted drafts and the target's own token in its place.
+        accepted: int64 [B], drafts accepted.
+        rows: int64 [B, R], cache rows of the logit rows.
+        chain: the drafts.
+        inputs: of the function by name.
+    """
+    one, none = builder.i64_scalar(1), builder.i64_scalar(-1)
+    active = builder.op("Greater", inputs["num_tokens"], builder.i64_scalar(0), name="active")  # [B]
+    last = _column(builder, accepted)  # [B, 1]
+    emitted = builder.op("LessOrEqual", chain.column, last, name="is_emitted")
     emitted = builder.op("And", emitted, _column(builder, active), name="emitted")  # [B, R]
-    tokens = builder.op("Where", emitted, picks, none, name="tokens")
-    own = builder.op("GatherElements", tokens, accepted, name="own_token", axis=1)  # [B, 1]
+    tokens = builder.op("Where", emitted, ids, none, name="tokens")
+    own = builder.op("GatherElements", tokens, last, name="own_token", axis=1)  # [B, 1]
     next_token = builder.op("Squeeze", own, builder.i64(1), name="next_token")
     accepted_rows = builder.op("Where", emitted, rows, none, name="accepted_rows")
-    anchor = builder.op("Gather", rows, zero, name="anchor_row", axis=1)  # [B]
-    last_kept = builder.op("Add", anchor, num_accepted, name="last_kept_row")
+    anchor = builder.op("Gather", rows, builder.i64_scalar(0), name="anchor_row", axis=1)  # [B]
+    last_kept = builder.op("Add", anchor, accepted, name="last_kept_row")
     beyond = builder.op("Add", last_kept, one, name="row_beyond")
     next_past = builder.op("Where", active, beyond, inputs["past_lengths"], name="next_past")
-    return tokens, num_accepted, next_token, next_past, accepted_rows
+    return tokens, accepted, next_token, next_past, accepted_rows
 
 
 def _column(builder: Builder, row: ir.Value) -> ir.Value:

@@ -6,14 +6,14 @@ from typing import Final
 
 import onnx_ir as ir
 
-from specc.graph.noise import Float64Arithmetic, noise_function
+from specc.graph.noise import Float64Arithmetic, noise_functions
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.noise_body import replace_noise
 from specc.plan.plan import GraphPlan
 
 
 def _apply(model: ir.Model, graph: GraphPlan) -> None:
-    replace_noise(model, graph, noise_function(Float64Arithmetic()))
+    replace_noise(model, noise_functions(graph, Float64Arithmetic()))
 
 
 FLOAT64_NOISE: Final = LoweringPass("float64_noise", ("canonical",), ("noise is float64",), _apply)

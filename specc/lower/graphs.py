@@ -10,10 +10,11 @@ import onnx_ir as ir
 
 from specc.bundle.record import record_from_file, text_from_record
 from specc.errors import SpeccBug
-from specc.graph.decoder import target_graph
+from specc.graph.drafters.interface import draft_interface
 from specc.graph.interface import target_interface
 from specc.lower.bind_weights import bind_weights, shapes_of_weights, tables_of
 from specc.lower.lowered import Lowered, LoweredGraph
+from specc.lower.models import models_from_plan
 from specc.lower.passes import apply_passes
 from specc.lower.place import Place
 from specc.lower.safetensors_file import FileTensor
@@ -49,7 +50,7 @@ def write_graphs(plan: Plan, weights: Path, folder: Path, place: Place) -> None:
         SpeccError: SPC403 the disk refuses; or what `place` raises.
     """
     facts, graph = plan.target.facts, plan.graph
-    models = {variant: target_graph(facts, graph, variant) for variant in graph.variants}
+    models = models_from_plan(plan)
     try:
         stored = _placed(models["main"], plan, weights, folder, place)
         graphs = []
@@ -59,10 +60,13 @@ def write_graphs(plan: Plan, weights: Path, folder: Path, place: Place) -> None:
             apply_passes(model, graph, plan.backend.name)
         for variant, model in models.items():
             bind_weights(model, stored, folder)
-            file = "target.onnx" if variant == "main" else f"target.{variant}.onnx"
+            file = f"{graph.role}.onnx" if variant == "main" else f"{graph.role}.{variant}.onnx"
             write_model(model, folder / file)
-            interface = target_interface(facts, graph, variant)
-            graphs.append(LoweredGraph("target", variant, file, interface.inputs, interface.outputs, interface.caches))
+            drafts = graph.role == "draft"
+            interface = draft_interface(facts, graph) if drafts else target_interface(facts, graph, variant)
+            graphs.append(
+                LoweredGraph(graph.role, variant, file, interface.inputs, interface.outputs, interface.caches)
+            )
         files = tuple(dict.fromkeys(weight.file for weight in stored.values()))
         (folder / LOWERED_FILE).write_text(text_from_record(LoweredList(tuple(graphs), files)), encoding="utf-8")
     except OSError as error:
@@ -82,11 +86,13 @@ def write_model(model: ir.Model, path: Path) -> None:
 
 def _placed(model: ir.Model, plan: Plan, weights: Path, folder: Path, place: Place) -> dict[str, StoredWeight]:
     """Place the weights' files, write the tables, and return where each initializer lies."""
-    stored = weights_in_folder(weights)
+    names = {name for name, value in model.graph.initializers.items() if value.const_value is None}
+    stored = {name: weight for name, weight in weights_in_folder(weights).items() if name in names}
     for file in dict.fromkeys(weight.file for weight in stored.values()):
         place(weights / file, folder / file)
     entries = [
         FileTensor(name, plan.graph.compute_dtype, table.numpy().shape, table.tobytes)
         for name, table in tables_of(model).items()
     ]
-    return stored | written_tensors(folder / TABLES_FILE, entries, silent)
+    tables = TABLES_FILE if plan.graph.role == "target" else f"{plan.graph.role}.{TABLES_FILE}"
+    return stored | written_tensors(folder / tables, entries, silent)

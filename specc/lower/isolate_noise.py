@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from specc.errors import SpeccBug
 from specc.graph.builder import DOMAIN, Builder
-from specc.graph.noise import NOISE
+from specc.graph.noise import noise_kinds
 from specc.lower.lowering_pass import LoweringPass
 from specc.plan.plan import GraphPlan
 
@@ -24,11 +24,14 @@ _ISOLATED_INPUTS: Final = ("position", "token")
 
 
 def _apply(model: ir.Model, graph: GraphPlan) -> None:
-    if graph.acceptance == "greedy":
-        return
-    function = model.functions.get((DOMAIN, NOISE, ""))
-    if function is None:
-        raise SpeccBug(f"the graph samples but has no function {DOMAIN}::{NOISE}")
+    for kind in noise_kinds(graph):
+        function = model.functions.get((DOMAIN, kind.name, ""))
+        if function is None:
+            raise SpeccBug(f"the graph samples but has no function {DOMAIN}::{kind.name}")
+        _isolate(function)
+
+
+def _isolate(function: ir.Function) -> None:
     first = function[0]
     for value in function.inputs:
         if value.name in _ISOLATED_INPUTS:

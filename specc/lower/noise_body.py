@@ -1,21 +1,19 @@
-"""Exchange of the body of `specc::Noise`; every body computes the same bits."""
+"""Exchange of the bodies of the functions of noise; every body computes the same bits."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
 from specc.errors import SpeccBug
-from specc.plan.plan import GraphPlan
 
 
-def replace_noise(model: ir.Model, graph: GraphPlan, function: ir.Function) -> None:
-    """Put `function` in the place of the model's `specc::Noise`; a greedy graph has none.
+def replace_noise(model: ir.Model, functions: tuple[ir.Function, ...]) -> None:
+    """Put each function in the place of the model's function of that name.
 
     Raises:
-        SpeccBug: a graph that samples lacks the function.
+        SpeccBug: a graph that samples lacks one of them.
     """
-    if graph.acceptance == "greedy":
-        return
-    if function.identifier() not in model.functions:
-        raise SpeccBug(f"the graph samples but has no function {function.identifier()}")
-    model.functions[function.identifier()] = function
+    for function in functions:
+        if function.identifier() not in model.functions:
+            raise SpeccBug(f"the graph samples but has no function {function.identifier()}")
+        model.functions[function.identifier()] = function

@@ -31,17 +31,21 @@ class OperatorRow:
 # fmt: off
 _EVERYWHERE: Final = (
     "Add", "And", "Cast", "Concat", "Constant", "CumSum", "Div", "Equal", "Exp", "Floor", "Gather",
-    "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Log", "MatMul",
-    "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pad", "Range", "ReduceMax", "ReduceMin", "ReduceSum",
-    "Reshape", "RMSNormalization", "RotaryEmbedding", "Shape", "Sigmoid", "Slice", "Squeeze", "Sub", "TopK",
+    "GatherElements", "GatherND", "Gelu", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Log",
+    "MatMul", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pad", "Range", "ReduceMax", "ReduceMin", "ReduceSum",
+    "Reshape", "RMSNormalization", "RotaryEmbedding", "Shape", "Sigmoid", "Slice", "Squeeze", "Sub", "Tanh", "TopK",
     "Transpose", "Unsqueeze", "Where",
 )
 # fmt: on
 
 _ROWS: Final = (
     *(OperatorRow(name) for name in _EVERYWHERE),
-    OperatorRow("Attention", note="with an explicit mask: RTX drops nonpad_kv_seqlen without a word"),
+    OperatorRow("Attention", note="with an explicit mask: RTX drops nonpad_kv_seqlen without a word; no softcap there"),
     OperatorRow("TensorScatter", note="RTX: from a graph input to a graph output, one a cache, with a static capacity"),
+    OperatorRow("ConstantOfShape", rtx=False, note="of layers of experts, which RTX is not given"),
+    OperatorRow("ScatterElements"),
+    OperatorRow("ScatterND", rtx=False, note="of layers of experts, which RTX is not given"),
+    OperatorRow("Softmax", rtx=False, note="of layers of experts, which RTX is not given"),
     OperatorRow("If", rtx=False, note="compute both branches and select: an If keeps a step out of CUDA graphs"),
     OperatorRow("Loop", rtx=False, note="write the body out: a Loop keeps a step out of CUDA graphs"),
     OperatorRow("Swish", onnxruntime=False, note="x * Sigmoid(x): ONNX Runtime has it for opset 24 only"),
@@ -50,7 +54,7 @@ _ROWS: Final = (
     OperatorRow("BitShift", onnxruntime=False, rtx=False, note="Mul or Div by a power of two"),
     OperatorRow("BitCast", rtx=False, note="arithmetic on the value"),
     OperatorRow("CumProd", rtx=False, note="CumSum of misses, equal to 0"),
-    OperatorRow("NonZero", rtx=False, note="masks of static shape"),
+    OperatorRow("NonZero", rtx=False, note="masks of static shape; its parser has no such operator"),
     OperatorRow("Unique", rtx=False, note="masks of static shape"),
     OperatorRow(
         "RandomUniformLike", onnxruntime=False, rtx=False, note="specc::Noise; their streams differ by back end"

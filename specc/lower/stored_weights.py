@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-import numpy as np
-
 from specc.bundle.manifest import TensorDtype
 from specc.checkpoint.source import SourceCheckpoint, TensorHeader
 from specc.errors import SpeccError
 from specc.graph.builder import DATA_TYPES
+from specc.lower.float16_range import beyond_float16, check_float16_range, fits_float16
 from specc.lower.place import Place
 from specc.lower.safetensors_file import FileTensor, write_safetensors
 from specc.progress import Progress
 
 WRITTEN_FILE: Final = "weights.safetensors"
 PLAIN: Final[dict[str, Literal["f32", "f16", "bf16"]]] = {"f32": "f32", "f16": "f16", "bf16": "bf16"}
-FLOAT16_MAX: Final = 65504.0
 
 
 @dataclass(frozen=True)
@@ -66,13 +64,18 @@ def stored_weights(
             SPC404 a value does not fit float16; or what `place` raises.
     """
     kept, rest = split_headers(source, shapes)
+    weights = [*kept.values(), *rest.values()]
+    if dtype == "f16":
+        check_float16_range(source, kept.values(), weights)
     try:
         files = placed_files((header.file for header in kept.values()), folder, place)
         stored = {
             name: StoredWeight(files[h.file], h.offset, h.nbytes, PLAIN[h.encoding], tuple(h.shape))
             for name, h in kept.items()
         }
-        stored |= written_tensors(folder / WRITTEN_FILE, [_entry(source, name, dtype) for name in rest], progress)
+        stored |= written_tensors(
+            folder / WRITTEN_FILE, [_entry(source, name, dtype, weights) for name in rest], progress
+        )
     except OSError as error:
         raise refused_by_disk(folder, error) from error
     return stored
@@ -151,20 +154,13 @@ def _checked(source: SourceCheckpoint, name: str, shape: tuple[int, ...]) -> Ten
     return header
 
 
-def _entry(source: SourceCheckpoint, name: str, dtype: TensorDtype) -> FileTensor:
-    return FileTensor(name, dtype, tuple(source.headers[name].shape), lambda: _encoded(source, name, dtype))
+def _entry(source: SourceCheckpoint, name: str, dtype: TensorDtype, weights: list[TensorHeader]) -> FileTensor:
+    shape = tuple(source.headers[name].shape)
+    return FileTensor(name, dtype, shape, lambda: _encoded(source, name, dtype, weights))
 
 
-def _encoded(source: SourceCheckpoint, name: str, dtype: TensorDtype) -> bytes:
+def _encoded(source: SourceCheckpoint, name: str, dtype: TensorDtype, weights: list[TensorHeader]) -> bytes:
     values = source.read_float32(name)
-    if dtype == "f16":
-        largest = float(np.max(np.abs(values), initial=0.0))
-        if largest > FLOAT16_MAX:
-            raise SpeccError(
-                "SPC404",
-                f"{source.uri} {name}",
-                f"The tensor `{name}` holds a value of magnitude {largest:.6g}; float16 ends at {FLOAT16_MAX:.0f}.",
-                "The value would become infinite.",
-                "Use the scheme `bf16`.",
-            )
+    if dtype == "f16" and not fits_float16(values):
+        raise beyond_float16(source, weights)
     return values.astype(DATA_TYPES[dtype].numpy()).tobytes()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from specc.bundle.record import record_from_file, text_from_record
 from specc.checkpoint.source import SourceCheckpoint
-from specc.graph.decoder import target_graph
 from specc.lower.bind_weights import shapes_of_weights
+from specc.lower.models import models_from_plan
 from specc.lower.place import Place
 from specc.lower.safetensors_file import DTYPE_NAMES
 from specc.lower.stored_weights import StoredWeight, split_headers, stored_weights
@@ -43,6 +43,8 @@ def write_weights(plan: Plan, source: SourceCheckpoint, folder: Path, place: Pla
     shapes = _shapes(plan)
     dtype = plan.graph.compute_dtype
     stored = stored_weights(source, shapes, dtype=dtype, folder=folder, place=place, progress=progress)
+    if plan.graph.role == "draft":
+        stored = _named_for_draft(stored, folder)
     (folder / WEIGHTS_FILE).write_text(text_from_record(WeightList(stored)), encoding="utf-8")
 
 
@@ -61,5 +63,12 @@ def weight_bytes(plan: Plan, source: SourceCheckpoint) -> int:
     return sum(math.prod(header.shape) for header in rest.values()) * DTYPE_NAMES[plan.graph.compute_dtype][1]
 
 
+def _named_for_draft(stored: dict[str, StoredWeight], folder: Path) -> dict[str, StoredWeight]:
+    """Put `draft.` before the names of the files: in a bundle they lie beside the target's."""
+    for file in dict.fromkeys(weight.file for weight in stored.values()):
+        (folder / file).rename(folder / f"draft.{file}")
+    return {name: replace(weight, file=f"draft.{weight.file}") for name, weight in stored.items()}
+
+
 def _shapes(plan: Plan) -> dict[str, tuple[int, ...]]:
-    return shapes_of_weights(target_graph(plan.target.facts, plan.graph, "main"))
+    return shapes_of_weights(models_from_plan(plan)["main"])

@@ -9,7 +9,7 @@ from specc.catalog.capabilities import BACKENDS, UNBUILT_BACKENDS, BackendRow, S
 from specc.catalog.gpus import GPUS, GpuRow
 from specc.catalog.schemes import SCHEMES
 from specc.errors import SpeccError
-from specc.recipe.models import ModelDraft
+from specc.recipe.models import ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
 
 
@@ -23,6 +23,8 @@ class Choices:
         support: how the back end runs it.
         compute_capabilities: SMs to build for, ascending; empty on the CPU.
         acceptance: how drafts are verified.
+        draft_scheme: name of the draft model's own scheme; None without a draft model.
+        draft_support: how the back end runs that; None likewise.
         notes: what was decided where the recipe did not say.
     """
 
@@ -32,6 +34,8 @@ class Choices:
     support: SchemeSupport
     compute_capabilities: tuple[str, ...]
     acceptance: AcceptanceMode
+    draft_scheme: str | None
+    draft_support: SchemeSupport | None
     notes: tuple[str, ...]
 
 
@@ -48,18 +52,18 @@ def choices_from_recipe(recipe: Recipe) -> Choices:
     if recipe.gpu.count > 1:
         raise _unbuilt(recipe, ("gpu", "count"), f"{recipe.gpu.count} GPUs for one model", "gpu.count: 1")
     capabilities = _compute_capabilities(recipe, backend, gpu)
-    scheme = recipe.target.scheme or backend.default_scheme
-    if recipe.target.scheme is None:
-        notes.append(f"scheme {scheme}: the recipe states none, and {backend.name} runs it unquantized.")
-    support = _support(recipe, backend, scheme, capabilities)
-    if recipe.target.kv_cache not in (None, support.compute_dtype):
-        got = f"caches of {recipe.target.kv_cache} under {support.compute_dtype} activations"
-        raise _unbuilt(recipe, ("target", "kv_cache"), got, f"kv_cache: {support.compute_dtype}, or remove it")
+    scheme, support = _scheme(recipe, "target", recipe.target, backend=backend, capabilities=capabilities, notes=notes)
+    draft = recipe.draft
+    draft_scheme, draft_support = (
+        _scheme(recipe, "draft", draft, backend=backend, capabilities=capabilities, notes=notes)
+        if isinstance(draft, ModelDraft)
+        else (None, None)
+    )
     acceptance = next((mode for mode in backend.acceptance if mode == recipe.acceptance), None)
     if acceptance is None:
         got = f"acceptance {recipe.acceptance}"
         raise _unbuilt(recipe, ("acceptance",), got, f"acceptance: {' or '.join(backend.acceptance)}")
-    return Choices(backend, gpu, scheme, support, capabilities, acceptance, tuple(notes))
+    return Choices(backend, gpu, scheme, support, capabilities, acceptance, draft_scheme, draft_support, tuple(notes))
 
 
 def _unbuilt(recipe: Recipe, path: tuple[str, ...], got: str, fix: str) -> SpeccError:
@@ -108,9 +112,11 @@ def _refuse_unbuilt_models(recipe: Recipe, backend: BackendRow) -> None:
         model = f" ({recipe.draft.model})" if isinstance(recipe.draft, ModelDraft) else ""
         fix = "draft: " + ", or draft: ".join(f"{{kind: {kind}}}" for kind in backend.draft_kinds)
         raise _unbuilt(recipe, ("draft", "kind"), f"a draft of kind {recipe.draft.kind}{model}", fix)
-    if recipe.target.overrides:
-        got = "schemes of single tensors"
-        raise _unbuilt(recipe, ("target", "overrides"), got, "remove overrides; target.scheme holds for all tensors")
+    models = {"target": recipe.target} | ({"draft": recipe.draft} if isinstance(recipe.draft, ModelDraft) else {})
+    for role, choice in models.items():
+        if choice.overrides:
+            got, fix = "schemes of single tensors", f"remove overrides; {role}.scheme holds for all tensors"
+            raise _unbuilt(recipe, (role, "overrides"), got, fix)
     for feature in recipe.features:
         if feature not in backend.features:
             raise _unbuilt(recipe, ("features",), f"feature {feature} on {backend.name}", "remove it from features")
@@ -149,15 +155,38 @@ def _wrong_capability(place: str, backend: BackendRow, got: str, fix: str) -> Sp
     return SpeccError("SPC303", place, f"{backend.name} for {got}", why, fix)
 
 
-def _support(recipe: Recipe, backend: BackendRow, scheme: str, capabilities: tuple[str, ...]) -> SchemeSupport:
-    place = recipe.place("target", "scheme")
+def _scheme(
+    recipe: Recipe,
+    role: str,
+    choice: ModelChoice,
+    *,
+    backend: BackendRow,
+    capabilities: tuple[str, ...],
+    notes: list[str],
+) -> tuple[str, SchemeSupport]:
+    """Return the scheme of one model of the recipe and how the back end runs it; no model inherits another's."""
+    scheme = choice.scheme or backend.default_scheme
+    if choice.scheme is None:
+        own = "scheme" if role == "target" else f"{role}.scheme"
+        notes.append(f"{own} {scheme}: the recipe states none, and {backend.name} runs it unquantized.")
+    support = _support(recipe, role, backend, scheme, capabilities)
+    if choice.kv_cache not in (None, support.compute_dtype):
+        got = f"caches of {choice.kv_cache} under {support.compute_dtype} activations"
+        raise _unbuilt(recipe, (role, "kv_cache"), got, f"kv_cache: {support.compute_dtype}, or remove it")
+    return scheme, support
+
+
+def _support(
+    recipe: Recipe, role: str, backend: BackendRow, scheme: str, capabilities: tuple[str, ...]
+) -> SchemeSupport:
+    place = recipe.place(role, "scheme")
     known = " or ".join(f"scheme: {name}" for name in backend.schemes)
     support = backend.schemes.get(scheme)
     if support is None:
         got = f"scheme {scheme} ({SCHEMES[scheme].title}) on {backend.name}"
         if scheme in backend.refused_schemes:
             raise SpeccError("SPC302", place, got, backend.refused_schemes[scheme], known)
-        raise _unbuilt(recipe, ("target", "scheme"), got, known)
+        raise _unbuilt(recipe, (role, "scheme"), got, known)
     missing = [sm for sm in capabilities if sm not in support.compute_capabilities]
     if missing:
         others = [n for n, row in backend.schemes.items() if set(capabilities) <= set(row.compute_capabilities)]

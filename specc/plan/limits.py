@@ -31,13 +31,23 @@ class Lengths:
 
     @property
     def buckets(self) -> tuple[int, ...]:
-        """Cache lengths that a runtime binds where C is a dimension: doubling from 128, the last is the capacity."""
-        sizes = []
-        size = FIRST_BUCKET
-        while size < self.capacity:
-            sizes.append(size)
-            size *= 2
-        return (*sizes, self.capacity)
+        """Cache lengths that a runtime binds where C is a dimension."""
+        return buckets_from_capacity(self.capacity)
+
+
+def buckets_from_capacity(capacity: int) -> tuple[int, ...]:
+    """Return cache lengths doubling from 128; the last is the capacity."""
+    sizes = []
+    size = FIRST_BUCKET
+    while size < capacity:
+        sizes.append(size)
+        size *= 2
+    return (*sizes, capacity)
+
+
+def aligned_capacity(rows: int) -> int:
+    """Return the cache length that holds so many rows."""
+    return -(-rows // ALIGNMENT) * ALIGNMENT
 
 
 def lengths_from_recipe(recipe: Recipe, backend: BackendRow, context: int) -> Lengths:
@@ -86,7 +96,7 @@ def lengths_from_recipe(recipe: Recipe, backend: BackendRow, context: int) -> Le
         max_gamma=max_gamma,
         default_gamma=default_gamma,
     )
-    return Lengths(limits, -(-needed // ALIGNMENT) * ALIGNMENT, tuple(notes))
+    return Lengths(limits, aligned_capacity(needed), tuple(notes))
 
 
 def _gamma(recipe: Recipe, notes: list[str]) -> tuple[int, int]:

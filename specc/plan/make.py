@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
-from specc.bundle.manifest import (
-    DraftSpec,
-    FallbackSpec,
-    NgramDraftSpec,
-    NoDraftSpec,
-    RoutingSpec,
-    RuntimeSpec,
-)
+from specc.bundle.manifest import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 from specc.catalog.capabilities import FEATURES
 from specc.checkpoint.source import SourceCheckpoint
-from specc.errors import SpeccBug, SpeccError
+from specc.errors import SpeccError
 from specc.plan.choices import Choices, choices_from_recipe
+from specc.plan.draft import DraftInputs, draft_from_recipe
 from specc.plan.limits import Lengths, lengths_from_recipe
 from specc.plan.memory import memory_from_plan
+from specc.plan.model_support import model_for_bundle
 from specc.plan.plan import PLAN_SCHEMA, BackendPlan, GraphPlan, MemoryItem, Plan, TargetPlan
 from specc.plan.profiles import profiles_from_limits
 from specc.plan.sampling import sampling_from_recipe
-from specc.recipe.models import NgramDraft, NoDraft
+from specc.plan.typical import acceptance_notes, typical_from_recipe
 from specc.recipe.schema import Recipe
 
 
-def plan_from_recipe(recipe: Recipe, source: SourceCheckpoint) -> Plan:
+def plan_from_recipe(recipe: Recipe, source: SourceCheckpoint, draft_source: SourceCheckpoint | None = None) -> Plan:
     """Decide everything that a build needs to know.
 
     Args:
         recipe: the user's choices.
         source: the target's checkpoint; its tensors were checked against its sizes when it was opened.
+        draft_source: the draft model's, where the recipe names one.
 
     Raises:
         SpeccError: SPC3nn, what cannot be met, naming the field; the same for the same recipe and headers.
     """
     choices = choices_from_recipe(recipe)
-    facts, tokens = source.facts, source.tokens
-    lengths = lengths_from_recipe(recipe, choices.backend, facts.max_position_embeddings)
+    tokens = source.tokens
+    lengths = lengths_from_recipe(recipe, choices.backend, source.facts.max_position_embeddings)
+    facts, model_notes = model_for_bundle(recipe, "target", choices.backend, source.facts, lengths.limits.max_length)
     sampling, sampling_notes = sampling_from_recipe(recipe, tokens, choices.acceptance, facts.emitted_vocab_size)
     graph = _graph(recipe, choices, lengths, sampling.candidates)
-    memory = memory_from_plan(facts, choices.scheme, graph, lengths.limits)
+    draft = draft_from_recipe(DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source))
+    memory = (*memory_from_plan(facts, choices.scheme, graph, lengths.limits), *draft.memory)
     _check_memory(recipe, choices, memory)
-    notes = (*choices.notes, *lengths.notes, *sampling_notes, *_scheme_notes(source, choices))
+    notes = (*choices.notes, *lengths.notes, *model_notes, *acceptance_notes(recipe), *sampling_notes)
+    notes += _scheme_notes(source, choices.scheme)
+    if draft_source is not None and choices.draft_scheme is not None:
+        notes += tuple(f"draft: {note}" for note in _scheme_notes(draft_source, choices.draft_scheme))
     return Plan(
         schema=PLAN_SCHEMA,
         name=recipe.name,
         target=TargetPlan(source.uri, choices.scheme, facts, tokens),
-        draft=_draft(recipe),
+        draft=draft.spec,
         graph=graph,
         backend=BackendPlan(
             name=choices.backend.name,
@@ -58,8 +59,9 @@ def plan_from_recipe(recipe: Recipe, source: SourceCheckpoint) -> Plan:
         sampling=sampling,
         runtime=_runtime(recipe),
         memory=memory,
-        notes=(*notes, *_feature_notes(recipe, choices)),
+        notes=(*notes, *draft.notes, *_feature_notes(recipe, choices), *_certify_notes(recipe)),
         recipe=recipe.model_dump(mode="json"),
+        draft_model=draft.model,
     )
 
 
@@ -80,16 +82,8 @@ def _graph(recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int) 
         candidates=candidates,
         features=tuple(name for name in FEATURES if name in recipe.features and not (own_variant and name == "logits")),
         variants=("main", "logits") if own_variant else ("main",),
+        typical=typical_from_recipe(recipe),
     )
-
-
-def _draft(recipe: Recipe) -> DraftSpec:
-    match recipe.draft:
-        case NgramDraft(min_ngram=min_ngram, max_ngram=max_ngram):
-            return NgramDraftSpec("ngram", min_ngram, max_ngram)
-        case NoDraft():
-            return NoDraftSpec("none")
-    raise SpeccBug(f"draft kind {recipe.draft.kind} passed the check of choices")
 
 
 def _runtime(recipe: Recipe) -> RuntimeSpec:
@@ -100,8 +94,8 @@ def _runtime(recipe: Recipe) -> RuntimeSpec:
     )
 
 
-def _scheme_notes(source: SourceCheckpoint, choices: Choices) -> tuple[str, ...]:
-    stored, scheme = source.facts.stored_dtype, choices.scheme
+def _scheme_notes(source: SourceCheckpoint, scheme: str) -> tuple[str, ...]:
+    stored = source.facts.stored_dtype
     if stored == scheme:
         return ()
     if stored not in ("f32", "f16", "bf16"):
@@ -117,6 +111,10 @@ def _feature_notes(recipe: Recipe, choices: Choices) -> tuple[str, ...]:
     if choices.backend.logits_variant and "logits" in recipe.features:
         return (f"logits: on {choices.backend.name} every bundle has them, in a variant over the same weights.",)
     return ()
+
+
+def _certify_notes(recipe: Recipe) -> tuple[str, ...]:
+    return () if recipe.certify.run else ("certify: off; the build publishes this bundle without having checked it.",)
 
 
 def _check_memory(recipe: Recipe, choices: Choices, memory: tuple[MemoryItem, ...]) -> None:

@@ -72,8 +72,10 @@ def _caches(facts: ModelFacts, graph: GraphPlan, limits: LimitsSpec, capacity: i
 
 
 def _rotary(facts: ModelFacts, capacity: int) -> MemoryItem:
-    detail = f"cos and sin, {capacity} positions x {facts.head_dim // 2}, f32"
-    return MemoryItem("rotary tables", 2 * capacity * (facts.head_dim // 2) * DTYPES["f32"].nbytes, detail)
+    ropes = [facts.rope] if facts.local_rope is None else [facts.rope, facts.local_rope]
+    pairs = sum((rope.rotary_dim or facts.head_dim) // 2 for rope in ropes)
+    detail = f"cos and sin, {capacity} positions x {pairs}, f32"
+    return MemoryItem("rotary tables", 2 * capacity * pairs * DTYPES["f32"].nbytes, detail)
 
 
 def _logits(facts: ModelFacts, graph: GraphPlan, limits: LimitsSpec) -> MemoryItem:
@@ -83,16 +85,27 @@ def _logits(facts: ModelFacts, graph: GraphPlan, limits: LimitsSpec) -> MemoryIt
 
 
 def _activations(facts: ModelFacts, graph: GraphPlan, limits: LimitsSpec, capacity: int) -> MemoryItem:
-    """Count the widest point of a layer: residual, normed input, gate, up and their product; and the attention mask.
+    """Count the widest point of a layer: residual, normed input, gate, up and their product; and the attention masks.
 
     ONNX Runtime's attention on CPUs also holds the scores of all heads.
     """
     tokens = limits.max_batch * max(limits.prefill_chunk, graph.max_logit_rows)
-    width = 2 * facts.hidden_size + 3 * facts.intermediate_size
+    width = 2 * facts.hidden_size + _inner_width(facts)
+    masks = len({layer.window for layer in facts.layers}) or 1
     nbytes = DTYPES[graph.compute_dtype].nbytes
-    total = tokens * width * nbytes + tokens * capacity
-    detail = f"estimate: {tokens} tokens x {width} elements, {graph.compute_dtype}, and a mask of {capacity} a token"
+    total = tokens * width * nbytes + tokens * capacity * masks
+    mask = "a mask" if masks == 1 else f"{masks} masks"
+    detail = f"estimate: {tokens} tokens x {width} elements, {graph.compute_dtype}, and {mask} of {capacity} a token"
     if graph.capacity is None:
         total += tokens * capacity * facts.num_attention_heads * nbytes
         detail += f", and attention scores of {facts.num_attention_heads} heads"
     return MemoryItem("activations", total, detail)
+
+
+def _inner_width(facts: ModelFacts) -> int:
+    """Return the elements of a token inside the widest feed-forward block; one expert may see every token."""
+    widths = [3 * facts.intermediate_size] if facts.experts is None or not all(x.experts for x in facts.layers) else []
+    if facts.experts is not None:
+        routing = 3 * facts.experts.num_experts
+        widths.append(routing + 2 * facts.hidden_size + 3 * facts.experts.moe_intermediate_size)
+    return max(widths)

@@ -8,12 +8,14 @@ from typing import Any, Final, Literal
 from specc.bundle.manifest import (
     AcceptanceMode,
     DraftSpec,
+    EngineRole,
     LimitsSpec,
     ProfileSpec,
     RuntimeSpec,
     SamplingSpec,
 )
 from specc.checkpoint.facts import ModelFacts, TokenFacts
+from specc.speculation.modes import TypicalSpec
 
 PLAN_FILE: Final = "plan.json"
 PLAN_SCHEMA: Final = 1
@@ -21,7 +23,7 @@ PLAN_SCHEMA: Final = 1
 
 @dataclass(frozen=True)
 class GraphPlan:
-    """How the target graph is authored.
+    """How a graph is authored.
 
     Attributes:
         compute_dtype: dtype of activations, weights in arithmetic, and caches.
@@ -32,6 +34,8 @@ class GraphPlan:
         candidates: K of truncated sampling, at most vocab_size.
         features: additional outputs of the main variant.
         variants: which graphs are made over the same weights.
+        role: whose forward pass it is; a draft graph picks the next draft where a target graph verifies.
+        typical: parameters of acceptance `typical`, None for the other modes.
     """
 
     compute_dtype: Literal["f32", "f16", "bf16"]
@@ -42,6 +46,8 @@ class GraphPlan:
     candidates: int
     features: tuple[Literal["logits", "token_logprobs"], ...]
     variants: tuple[Literal["main", "logits"], ...]
+    role: EngineRole = "target"
+    typical: TypicalSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -85,10 +91,29 @@ class TargetPlan:
 
 
 @dataclass(frozen=True)
+class DraftPlan:
+    """The model that drafts, beside the target: nothing in it is inherited.
+
+    Attributes:
+        model: as TargetPlan; of the first layers of the target, facts say how many.
+        graph: of the draft.
+        profiles: shapes to build for.
+        weights: `own`, or `target`: the graph reads the target's files.
+    """
+
+    model: TargetPlan
+    graph: GraphPlan
+    profiles: tuple[ProfileSpec, ...]
+    weights: Literal["own", "target"]
+
+
+@dataclass(frozen=True)
 class Plan:
     """The whole of plan.json.
 
     Attributes:
+        draft: what drafts, as the runtime sees it.
+        draft_model: the model behind it; None where drafting needs none.
         notes: sentences for people: what was derived, which wish could not be met.
         recipe: the resolved recipe.
     """
@@ -106,3 +131,4 @@ class Plan:
     memory: tuple[MemoryItem, ...]
     notes: tuple[str, ...]
     recipe: dict[str, Any]
+    draft_model: DraftPlan | None = None

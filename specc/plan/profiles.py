@@ -23,3 +23,16 @@ def profiles_from_limits(backend: BackendRow, limits: LimitsSpec) -> tuple[Profi
     decode = ProfileSpec("decode", batch, (1, 1, 1), (1, 1, 1))
     verify = ProfileSpec("verify", batch, (1, usual, rows), (1, usual, rows))
     return (prefill, decode, verify) if limits.max_gamma else (prefill, decode)
+
+
+def draft_profiles(backend: BackendRow, limits: LimitsSpec) -> tuple[ProfileSpec, ...]:
+    """Return the shapes of a draft engine, which has one logit row.
+
+    A TensorRT engine has one profile for chunks of what the draft has not read, one for the two tokens after a full
+    acceptance, and one for the single token of every other call.
+    """
+    batch, one = (1, limits.max_batch, limits.max_batch), (1, 1, 1)
+    if not backend.static_capacity:
+        return (ProfileSpec("any", batch, (1, 1, max(limits.prefill_chunk, 2)), one),)
+    prefill = ProfileSpec("prefill", batch, (1, limits.prefill_chunk, max(limits.prefill_chunk, 2)), one)
+    return (prefill, ProfileSpec("catch-up", batch, (2, 2, 2), one), ProfileSpec("decode", batch, one, one))

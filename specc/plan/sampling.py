@@ -21,7 +21,7 @@ def sampling_from_recipe(
     Args:
         recipe: its `sampling`, when present, is the whole of it.
         tokens: generation_config of the checkpoint.
-        acceptance: greedy or coupled.
+        acceptance: how drafts are verified.
         vocab_size: ids that can be emitted.
     """
     candidates = min(CANDIDATES, vocab_size)

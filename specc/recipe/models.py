@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from specc.bundle.manifest import SESSION_TOKENS
 from specc.recipe.choice import Choice, Text, contradiction
 from specc.recipe.names import CacheDtypeName, SchemeName
+
+DraftScope: TypeAlias = Literal["request", "session"]
+SCOPE: Final = "`session` also looks into outputs of the session's finished requests, which costs memory for speed."
+REMEMBERED: Final = "most tokens of finished requests that a session remembers; the oldest are forgotten."
 
 
 class ModelChoice(Choice):
@@ -36,11 +41,16 @@ class ModelChoice(Choice):
 
 
 class NgramDraft(Choice):
-    """The n-gram drafter: what followed the most recent occurrence of the last tokens; needs no weights."""
+    """The n-gram drafter: what followed an occurrence of the last tokens; needs no weights."""
 
     kind: Literal["ngram"] = Field(description="drafts are looked up in the prompt and the text so far.")
     min_ngram: int = Field(default=1, ge=1, le=64, description="shortest match that is used, in tokens.")
     max_ngram: int = Field(default=4, ge=1, le=64, description="longest match that is tried first, in tokens.")
+    match: Literal["recent", "leftmost"] = Field(
+        default="recent", description="which occurrence in the request's own text is copied."
+    )
+    scope: DraftScope = Field(default="request", description=SCOPE)
+    session_tokens: int = Field(default=SESSION_TOKENS, ge=1, le=2**24, description=REMEMBERED)
 
     @model_validator(mode="after")
     def _ordered(self) -> NgramDraft:
@@ -52,6 +62,20 @@ class NgramDraft(Choice):
                 f"min_ngram: {self.max_ngram}",
             )
         return self
+
+
+class SuffixDraft(Choice):
+    """Suffix decoding: the most frequent continuation of the text's own end; needs no weights."""
+
+    kind: Literal["suffix"] = Field(description="drafts follow how the text, or the session's, went on most often.")
+    max_depth: int = Field(default=64, ge=1, le=256, description="longest pattern that is looked up, in tokens.")
+    factor: float = Field(default=1.0, ge=0, le=16, description="drafts for each token of the pattern, at most.")
+    offset: float = Field(default=0.0, ge=-64, le=64, description="added to that number of drafts.")
+    min_token_prob: float = Field(
+        default=0.1, ge=0, le=1, description="drafts end before one that the counts give a smaller chance."
+    )
+    scope: DraftScope = Field(default="session", description=SCOPE)
+    session_tokens: int = Field(default=SESSION_TOKENS, ge=1, le=2**24, description=REMEMBERED)
 
 
 class NoDraft(Choice):
@@ -66,4 +90,13 @@ class ModelDraft(ModelChoice):
     kind: Literal["model"] = Field(description="a smaller model of the same tokenizer drafts.")
 
 
-DraftChoice: TypeAlias = Annotated[NgramDraft | NoDraft | ModelDraft, Field(discriminator="kind")]
+class SelfDraft(Choice):
+    """The first layers of the target draft, with its final norm and head, over its own weights."""
+
+    kind: Literal["self"] = Field(description="the target's first layers draft; no second checkpoint is needed.")
+    layers: int = Field(ge=1, le=4096, description="how many of the target's layers draft.")
+
+
+DraftChoice: TypeAlias = Annotated[
+    NgramDraft | SuffixDraft | NoDraft | ModelDraft | SelfDraft, Field(discriminator="kind")
+]

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from specc.recipe.choice import Choice, Text, contradiction
-from specc.recipe.models import DraftChoice, ModelChoice, ModelDraft, NoDraft
+from specc.recipe.models import DraftChoice, ModelChoice, ModelDraft, NgramDraft, NoDraft, SuffixDraft
 from specc.recipe.names import AcceptanceName, BackendChoiceName, ComputeCapability, FeatureChoiceName, GpuName
 from specc.recipe.shorthand import mapping_from_shorthand
 from specc.recipe.tree import Mark, Tree
@@ -105,6 +105,15 @@ class SamplingChoice(Choice):
     )
 
 
+class TypicalChoice(Choice):
+    """Parameters of acceptance `typical`: a draft passes when p(draft) > min(epsilon, delta * exp(-entropy of p))."""
+
+    epsilon: float = Field(default=0.09, gt=0, le=1, description="a draft of more than this probability passes.")
+    delta: float = Field(
+        default=0.3, gt=0, le=1, description="part of exp(-entropy) that is enough where the target is undecided."
+    )
+
+
 class FallbackChoice(Choice):
     """When speculation gives way to AR decoding, and when it is tried again."""
 
@@ -132,6 +141,18 @@ class RuntimeChoice(Choice):
     routing: RoutingChoice = Field(default_factory=RoutingChoice, description="which requests speculate.")
 
 
+class CertifyChoice(Choice):
+    """What a build checks of its bundle before it publishes it. Shorthand: `off` is {run: false}."""
+
+    run: bool = Field(
+        default=True, description="false publishes a bundle unchecked, and its manifest says so; `off` for short."
+    )
+    prompts: Text | None = Field(
+        default=None,
+        description="JSON lines of prompts to check on, relative to the recipe's folder; absent: specc's own.",
+    )
+
+
 class Recipe(Choice):
     """A recipe of specc: the choices that make one bundle."""
 
@@ -144,7 +165,8 @@ class Recipe(Choice):
     draft: Annotated[
         DraftChoice,
         BeforeValidator(
-            partial(mapping_from_shorthand, "draft"), json_schema_input_type=Literal["ngram", "none"] | DraftChoice
+            partial(mapping_from_shorthand, "draft"),
+            json_schema_input_type=Literal["ngram", "suffix", "none"] | DraftChoice,
         ),
     ] = Field(description="what proposes tokens.")
     gamma: Annotated[
@@ -167,7 +189,12 @@ class Recipe(Choice):
     ) = Field(default=None, description="what builds the engines; absent: the one that this version has for the GPU.")
     limits: LimitsChoice = Field(default_factory=LimitsChoice, description="what the engines are built for.")
     acceptance: AcceptanceName = Field(
-        default="coupled", description="how drafts are verified; greedy and coupled give the text of plain decoding."
+        default="coupled",
+        description="how drafts are verified; greedy and coupled give the text of plain decoding, rejection and block "
+        "its distribution, typical neither.",
+    )
+    typical: TypicalChoice | None = Field(
+        default=None, description="parameters of acceptance `typical`; absent: its defaults."
     )
     lossy: bool = Field(default=False, description="allows an acceptance mode that changes the text's distribution.")
     sampling: SamplingChoice | None = Field(
@@ -177,6 +204,12 @@ class Recipe(Choice):
         default=(), description="additional outputs of the engines."
     )
     runtime: RuntimeChoice = Field(default_factory=RuntimeChoice, description="policies of the runtime.")
+    certify: Annotated[
+        CertifyChoice,
+        BeforeValidator(
+            partial(mapping_from_shorthand, "certify"), json_schema_input_type=Literal["off"] | CertifyChoice
+        ),
+    ] = Field(default_factory=CertifyChoice, description="what a build checks before it publishes.")
 
     _tree: Tree = PrivateAttr(default_factory=lambda: Tree(None, {(): Mark("", None, 0)}))
 
@@ -196,6 +229,19 @@ class Recipe(Choice):
         return hash(self.name)
 
     @model_validator(mode="after")
+    def _independent(self) -> Recipe:
+        draft = self.draft
+        shared = isinstance(draft, NgramDraft | SuffixDraft) and draft.scope == "session"
+        if shared and self.acceptance in ("rejection", "block"):
+            raise contradiction(
+                "draft.scope",
+                f"drafts from the session's text with acceptance {self.acceptance}",
+                "a text that another request made with the same seed knows the noise that judges it",
+                "scope: request, or acceptance: coupled, which accepts as many of these drafts",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _consistent(self) -> Recipe:
         if self.acceptance == "typical" and not self.lossy:
             raise contradiction(
@@ -203,6 +249,13 @@ class Recipe(Choice):
                 "acceptance is typical, and lossy is false",
                 "typical acceptance changes the distribution of the text, so the recipe must say that it may",
                 "acceptance: coupled, or lossy: true",
+            )
+        if self.typical is not None and self.acceptance != "typical":
+            raise contradiction(
+                "typical",
+                f"typical is given with acceptance {self.acceptance}",
+                "it holds the parameters of acceptance typical",
+                "remove typical, or acceptance: typical with lossy: true",
             )
         if self.acceptance == "greedy" and self.sampling is not None and self.sampling.temperature > 0:
             raise contradiction(

@@ -12,7 +12,7 @@ def mapping_from_shorthand(field: str, value: Any) -> Any:  # noqa: ANN401 - an 
 
     Args:
         field: the recipe's key; `gpu: cpu` is `{name: cpu}`, `draft: none` is `{kind: none}`, `gamma: 4` is
-            `{max: 4, default: 4}` and `gamma: auto` is `{}`.
+            `{max: 4, default: 4}`, `gamma: auto` is `{}` and `certify: off` is `{run: false}`.
         value: what stands there.
     """
     if field in WORD_KEYS and isinstance(value, str):
@@ -21,4 +21,6 @@ def mapping_from_shorthand(field: str, value: Any) -> Any:  # noqa: ANN401 - an 
         return {"max": value, "default": value}
     if field == "gamma" and value == "auto":
         return {}
+    if field == "certify" and value == "off":
+        return {"run": False}
     return value

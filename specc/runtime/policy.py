@@ -12,12 +12,13 @@ from typing import Final
 from specc.bundle.manifest import LimitsSpec, RuntimeSpec
 from specc.bundle.statistics import Fallback
 from specc.runtime.acceptance_window import AcceptanceWindow
-from specc.runtime.call_costs import CallCosts
+from specc.runtime.call_costs import CallCosts, DraftCosts
 from specc.runtime.request import Request
 from specc.speculation.expected import best_gamma, predicted_speedup
 
 MIN_ROUNDS: Final = 3
 HYSTERESIS: Final = 1.03
+FREE_DRAFTS: Final = DraftCosts(None)
 
 
 class SpeculationPolicy:
@@ -28,9 +29,17 @@ class SpeculationPolicy:
         runtime: thresholds of the bundle.
         limits: default and largest gamma.
         costs: of target calls; gamma follows acceptance only where they were measured.
+        draft_costs: of drafting.
     """
 
-    def __init__(self, request: Request, runtime: RuntimeSpec, limits: LimitsSpec, costs: CallCosts) -> None:
+    def __init__(
+        self,
+        request: Request,
+        runtime: RuntimeSpec,
+        limits: LimitsSpec,
+        costs: CallCosts,
+        draft_costs: DraftCosts = FREE_DRAFTS,
+    ) -> None:
         self._fixed = request.mode == "spec"
         self._fallback = runtime.fallback
         self._most = limits.max_gamma if request.gamma is None else request.gamma
@@ -38,6 +47,7 @@ class SpeculationPolicy:
         if request.mode == "spec" and request.gamma is not None:
             self._gamma = request.gamma
         self._costs = costs
+        self._draft_costs = draft_costs
         self._acceptance = AcceptanceWindow(runtime.fallback.window, limits.max_gamma)
         self._cooldown = 0
         self._throttled = 0
@@ -47,7 +57,7 @@ class SpeculationPolicy:
     @property
     def adapts(self) -> bool:
         """Whether gamma follows measured acceptance and costs, and a step may cut drafts for the good of the batch."""
-        return self._costs.measured and not self._fixed
+        return self._costs.measured and self._draft_costs.measured and not self._fixed
 
     def limit(self) -> int:
         """Return how many drafts the row may propose now; 0 while it decodes autoregressively."""
@@ -96,11 +106,14 @@ class SpeculationPolicy:
         def step_cost(tokens: int) -> float:
             return self._costs.seconds(batch, tokens)
 
-        now = predicted_speedup(acceptance, self._gamma, step_cost)
+        def draft_cost(drafts: int) -> float:
+            return self._draft_costs.seconds(batch, drafts)
+
+        now = predicted_speedup(acceptance, self._gamma, step_cost, draft_cost)
         if not self.adapts:
             return now
-        gamma = max(1, best_gamma(acceptance, step_cost, self._most).gamma)
-        speedup = predicted_speedup(acceptance, gamma, step_cost)
+        gamma = max(1, best_gamma(acceptance, step_cost, self._most, draft_cost).gamma)
+        speedup = predicted_speedup(acceptance, gamma, step_cost, draft_cost)
         if speedup <= now * HYSTERESIS:
             return now
         self._gamma = gamma

@@ -11,19 +11,22 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from specc.bundle.manifest import LimitsSpec, RuntimeSpec
 from specc.errors import SpeccBug
-from specc.runtime.call_costs import CallCosts
+from specc.runtime.call_costs import CallCosts, DraftCosts
 from specc.runtime.detokenize import Decoder
-from specc.runtime.drafters import Drafter
+from specc.runtime.drafters import Ask, BatchDrafter, Drafter, Proposal
 from specc.runtime.grouping import CallPlan, CallPlanner, Need
-from specc.runtime.policy import SpeculationPolicy
-from specc.runtime.request import Request
+from specc.runtime.policy import FREE_DRAFTS, SpeculationPolicy
+from specc.runtime.request import Request, Sampling
 from specc.runtime.routing import route_from_request
 from specc.runtime.runners.runner import TargetRunner
 from specc.runtime.sequence import Sequence
 from specc.runtime.target_call import IdleRow, Row, check_inputs, inputs_from_rows, results_from_outputs
 from specc.runtime.throttle import Candidate, draft_cap
+from specc.speculation.noise import round_seed
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,13 @@ class Scheduler:
     Args:
         runner: the loaded engine; the scheduler alone steps it.
         limits, runtime: of the manifest.
-        new_drafter: makes the drafter of a request, None where the bundle has none.
+        new_drafter: makes the drafter of a request, None where the bundle has none of that form.
         costs: of target calls.
         vocab_size: ids that a draft may have.
         tokenizer: decodes text, None without.
+        batch_drafter: drafts for all requests, None where the bundle has none of that form.
+        draft_costs: of drafting.
+        redraws: the acceptance mode must not draw a draft twice from the same noise (`ModeRow.redraws`).
     """
 
     def __init__(
@@ -65,16 +71,22 @@ class Scheduler:
         costs: CallCosts,
         vocab_size: int,
         tokenizer: Decoder | None,
+        batch_drafter: BatchDrafter | None = None,
+        draft_costs: DraftCosts = FREE_DRAFTS,
+        redraws: bool = False,
     ) -> None:
         check_inputs(runner.spec)
         self._runner = runner
         self._limits = limits
         self._runtime = runtime
-        self._new_drafter = new_drafter
+        self.new_drafter = new_drafter
         self._costs = costs
         self._planner = CallPlanner(costs)
         self._vocab_size = vocab_size
         self._tokenizer = tokenizer
+        self._batch_drafter = batch_drafter
+        self._draft_costs = draft_costs
+        self._redraws = redraws
         self._slots: list[Sequence | None] = [None] * limits.max_batch
         self._waiting: deque[Sequence] = deque()
 
@@ -85,9 +97,10 @@ class Scheduler:
 
     def submit(self, request: Request) -> Sequence:
         """Queue a request and return its sequence, which later steps advance."""
-        drafter = self._new_drafter()
-        route = route_from_request(request, self._runtime.routing, has_drafter=drafter is not None)
-        policy = SpeculationPolicy(request, self._runtime, self._limits, self._costs)
+        drafter = self.new_drafter()
+        has_drafter = drafter is not None or self._batch_drafter is not None
+        route = route_from_request(request, self._runtime.routing, has_drafter=has_drafter)
+        policy = SpeculationPolicy(request, self._runtime, self._limits, self._costs, self._draft_costs)
         sequence = Sequence(request, route, drafter, policy, self._tokenizer)
         self._waiting.append(sequence)
         return sequence
@@ -100,9 +113,11 @@ class Scheduler:
     def step(self) -> None:
         """Advance every active row by one chunk, token or round; does nothing when idle."""
         self._admit()
-        rows = self._throttle({slot: self._row(held) for slot, held in enumerate(self._slots) if held is not None})
-        if not rows:
+        active = {slot: held for slot, held in enumerate(self._slots) if held is not None}
+        if not active:
             return
+        proposals = self._proposals(active)
+        rows = self._throttle({slot: self._row(held, proposals.get(slot)) for slot, held in active.items()})
         needs = tuple(Need(slot, step.row.tokens, step.row.logit_rows) for slot, step in rows.items())
         for call in self._planner.plan(needs):
             self._call(call, rows)
@@ -112,16 +127,38 @@ class Scheduler:
         for slot, held in enumerate(self._slots):
             if held is None and self._waiting:
                 self._slots[slot] = self._waiting.popleft()
+                if self._batch_drafter is not None:
+                    self._batch_drafter.begin(slot)
 
-    def _row(self, sequence: Sequence) -> StepRow:
+    def _proposals(self, active: dict[int, Sequence]) -> dict[int, Proposal]:
+        """Return what is proposed for the rows whose drafter is asked: those that hold all but their anchor."""
+        ready = {slot: held for slot, held in active.items() if held.cached == len(held.ids) - 1}
+        if self._batch_drafter is None:
+            return {slot: made for slot, held in ready.items() if (made := held.proposal()) is not None}
+        limits = {slot: held.draft_limit() for slot, held in active.items()}
+        asks = {
+            slot: Ask(held.ids, limits[slot] if slot in ready else 0, self._draft_sampling(held))
+            for slot, held in active.items()
+            if limits[slot] > 0
+        }
+        return self._batch_drafter.propose(asks, {slot: held.cached for slot, held in active.items()})
+
+    def _draft_sampling(self, sequence: Sequence) -> Sampling:
+        sampling = sequence.request.sampling
+        if not self._redraws:
+            return sampling
+        seed = round_seed(np.array(sampling.seed, dtype=np.int64), np.array(len(sequence.ids), dtype=np.int64))
+        return replace(sampling, seed=int(seed))
+
+    def _row(self, sequence: Sequence, proposal: Proposal | None) -> StepRow:
         pending = sequence.ids[sequence.cached :]
         chunk = tuple(pending[: self._limits.prefill_chunk])
-        drafts = sequence.proposal() if len(pending) == 1 else None
-        row = Row(chunk, tuple(drafts or ()), sequence.cached, sequence.request.sampling)
+        made = proposal or Proposal(())
+        row = Row(chunk, made.tokens, sequence.cached, sequence.request.sampling, made.q)
         for draft in row.drafts:
             if not 0 <= draft < self._vocab_size:
                 raise SpeccBug(f"the drafter proposed id {draft}, the vocabulary has {self._vocab_size}")
-        return StepRow(sequence, row, ends_prompt=len(chunk) == len(pending), asked=drafts is not None)
+        return StepRow(sequence, row, ends_prompt=len(chunk) == len(pending), asked=proposal is not None)
 
     def _throttle(self, rows: dict[int, StepRow]) -> dict[int, StepRow]:
         drafting = {slot for slot, step in rows.items() if step.row.drafts and step.sequence.policy.adapts}
@@ -166,7 +203,8 @@ class Scheduler:
 
 
 def _cut(step: StepRow, cap: int) -> StepRow:
-    row = replace(step.row, drafts=step.row.drafts[:cap])
+    q = None if step.row.q is None else step.row.q.cut(cap)
+    row = replace(step.row, drafts=step.row.drafts[:cap], q=q)
     return replace(step, row=row, throttled=cap == 0)
 
 

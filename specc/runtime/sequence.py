@@ -6,7 +6,7 @@ from specc.bundle.manifest import FinishReason
 from specc.bundle.statistics import Fallback
 from specc.errors import SpeccBug
 from specc.runtime.detokenize import Decoder, Detokenizer
-from specc.runtime.drafters import Drafter
+from specc.runtime.drafters import Drafter, Proposal
 from specc.runtime.generation import Chunk, Generation, Usage
 from specc.runtime.metrics import AcceptanceCounter
 from specc.runtime.policy import SpeculationPolicy
@@ -24,7 +24,7 @@ class Sequence:
     Args:
         request: what was asked.
         route: whether it speculates.
-        drafter: new for this request, None when it does not speculate.
+        drafter: new for this request, None when it does not speculate or a drafter serves all requests.
         policy: its gamma and fallbacks.
         tokenizer: decodes the text; None leaves it empty.
     """
@@ -69,15 +69,17 @@ class Sequence:
 
     @property
     def speculates(self) -> bool:
-        """Whether the request has a drafter."""
-        return self._drafter is not None
+        """Whether the request speculates."""
+        return self._route.speculates
 
-    def proposal(self) -> list[int] | None:
-        """Return drafts for the next call, as many as policy and limits allow; None when the drafter is not asked."""
-        if self._drafter is None:
-            return None
-        limit = min(self.policy.limit(), self.remaining - 1)
-        return self._drafter.propose(limit) if limit > 0 else None
+    def draft_limit(self) -> int:
+        """Return how many drafts policy and limits allow in the next call."""
+        return max(0, min(self.policy.limit(), self.remaining - 1)) if self.speculates else 0
+
+    def proposal(self) -> Proposal | None:
+        """Return the own drafter's drafts for the next call; None when it is not asked."""
+        limit = self.draft_limit()
+        return None if self._drafter is None or limit == 0 else self._drafter.propose(limit)
 
     def start(self, now: float) -> None:
         """Take note of the first target call, `now` in seconds of a monotonic clock."""
@@ -97,6 +99,8 @@ class Sequence:
                 break
         if self._drafter is not None:
             self._drafter.observe(self.ids[before:])
+            if self.finish_reason is not None:
+                self._drafter.end()
 
     def chunk(self) -> Chunk | None:
         """Return what is new since the last chunk, None when nothing is; the last one carries the generation."""

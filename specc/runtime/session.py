@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeAlias
+from typing import Self, TypeAlias
 
-from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
-from specc.bundle.digests import sha256_from_file
 from specc.bundle.manifest import MANIFEST_FILE, EngineSpec, Manifest
-from specc.bundle.read import open_bundle
-from specc.bundle.record import record_from_file
+from specc.bundle.read import Verify, open_bundle
 from specc.errors import SpeccError
-from specc.runtime.call_costs import CallCosts
+from specc.runtime.call_costs import DraftCosts, costs_from_tables
 from specc.runtime.chat import Message
-from specc.runtime.drafters import Drafter, drafter_from_spec
+from specc.runtime.draft_engine import draft_runner_from_bundle, drafter_from_engine
+from specc.runtime.drafters import Drafter, NewDrafter, new_drafter_from_spec
 from specc.runtime.generation import Chunk, Generation
+from specc.runtime.given import GivenPrompt, params_from_given, prompt_from_given, prompts_from_given, whole_text
+from specc.runtime.loading import check_loading, remembered_digests, step_costs_from_bundle
 from specc.runtime.params import GenerationParams
 from specc.runtime.prompts import PromptEncoder, encoder_from_spec
 from specc.runtime.request import Request, request_from_prompt
 from specc.runtime.runners import runner_from_engine
 from specc.runtime.runners.runner import TargetRunner
 from specc.runtime.scheduler import Scheduler
-from specc.speculation.step_costs import StepCostTable, table_from_step_costs
+from specc.speculation.modes import MODES
+from specc.speculation.step_costs import StepCostTable
 
-Prompt: TypeAlias = str | Sequence[int]
-Params: TypeAlias = GenerationParams | Sequence[GenerationParams] | None
+Prompt: TypeAlias = str | Iterable[int]
+Params: TypeAlias = GenerationParams | Iterable[GenerationParams] | None
 
 
 class Session:
@@ -39,6 +39,8 @@ class Session:
         encoder: its tokenizer; None when it has none.
         step_costs: measured on it; None when nothing was measured.
         new_drafter: makes the drafter of a request; None takes the kind of the manifest.
+        draft_runner: the manifest's draft engine, loaded; None where it has none, or where `new_drafter` stands in.
+        draft_step_costs: measured on that; None when nothing was measured.
     """
 
     def __init__(
@@ -48,43 +50,58 @@ class Session:
         encoder: PromptEncoder | None = None,
         step_costs: StepCostTable | None = None,
         new_drafter: Callable[[], Drafter | None] | None = None,
+        *,
+        draft_runner: TargetRunner | None = None,
+        draft_step_costs: StepCostTable | None = None,
     ) -> None:
         self.manifest = manifest
+        self._closed = False
+        self._given_drafter = new_drafter
         self._runner = runner
+        self._draft_runner = draft_runner
         self._encoder = encoder
         self.step_costs = step_costs
+        draft_spec = None if draft_runner is None else draft_runner.spec
+        costs, draft_calls = costs_from_tables(runner.spec, step_costs, draft_spec, draft_step_costs)
+        self.draft_costs = DraftCosts(draft_calls)
+        vocab_size = manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size
         self.scheduler = Scheduler(
             runner=runner,
             limits=manifest.limits,
             runtime=manifest.runtime,
-            new_drafter=new_drafter or partial(drafter_from_spec, manifest.draft),
-            costs=CallCosts(runner.spec, step_costs),
-            vocab_size=manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size,
+            new_drafter=self._new_drafters(),
+            costs=costs,
+            vocab_size=vocab_size,
             tokenizer=None if encoder is None else encoder.tokenizer,
+            batch_drafter=drafter_from_engine(manifest, draft_runner, draft_calls, vocab_size),
+            draft_costs=self.draft_costs,
+            redraws=MODES[manifest.acceptance].redraws,
         )
 
     @classmethod
-    def load(
-        cls, path: Path | str, *, verify: Literal["sizes", "full"] = "sizes", threads: int | None = None
-    ) -> Session:
+    def load(cls, path: Path | str, *, verify: Verify = "full", threads: int | None = None) -> Session:
         """Load a bundle.
 
         Args:
             path: its folder.
-            verify: `sizes` checks that every file is there and as long as stated, `full` compares digests as well.
-            threads: of engines that run on the CPU; None leaves it to them.
+            verify: `full` compares every file's digest, which is remembered while the file stays as it is; `sizes` only
+                checks that every file is there and as long as stated.
+            threads: of engines that run on the CPU, at most 4 a processor; None leaves it to them.
 
         Raises:
             SpeccError: SPC6nn the bundle is not whole, SPC711 and SPC713 its engine cannot be executed here, SPC715 its
                 tokenizer cannot be loaded.
         """
+        check_loading(verify, threads)
         bundle = Path(path)
-        manifest = open_bundle(bundle, verify)
+        manifest = open_bundle(bundle, verify, remembered_digests())
         encoder = None if manifest.tokenizer is None else encoder_from_spec(manifest.tokenizer, bundle)
         runner = runner_from_engine(bundle, target_engine(manifest, bundle), threads)
-        return cls(manifest, runner, encoder, step_costs_from_bundle(bundle))
+        draft_runner = draft_runner_from_bundle(bundle, manifest, runner, threads)
+        step_costs, draft_step_costs = step_costs_from_bundle(bundle)
+        return cls(manifest, runner, encoder, step_costs, draft_runner=draft_runner, draft_step_costs=draft_step_costs)
 
-    def generate(self, prompts: Prompt | Sequence[Prompt], params: Params = None) -> list[Generation]:
+    def generate(self, prompts: Prompt | Iterable[Prompt], params: Params = None) -> list[Generation]:
         """Generate for one or several prompts at once, each row of the batch at its own pace.
 
         Args:
@@ -97,7 +114,7 @@ class Session:
         Raises:
             SpeccError: SPC7nn a prompt or a parameter is refused; nothing was generated then.
         """
-        requests = self._requests(_listed(prompts), params)
+        requests = self._requests(prompts_from_given(prompts), params)
         sequences = [self.scheduler.submit(request) for request in requests]
         try:
             while any(sequence.finish_reason is None for sequence in sequences):
@@ -116,7 +133,7 @@ class Session:
         Raises:
             SpeccError: SPC7nn the prompt or a parameter is refused, at the call and not at the first chunk.
         """
-        (request,) = self._requests([prompt], params)
+        (request,) = self._requests([prompt_from_given(prompt, "prompt")], params)
         return self._chunks(request)
 
     def ids_from_text(self, text: str) -> list[int]:
@@ -125,7 +142,7 @@ class Session:
         Raises:
             SpeccError: SPC709 the bundle has no tokenizer.
         """
-        return self._tokenized("prompt").ids_from_text(text)
+        return self._tokenized("prompt").ids_from_text(whole_text(text, "prompt"))
 
     def ids_from_chat(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> list[int]:
         """Return the prompt ids of a conversation through the bundle's chat template.
@@ -139,8 +156,15 @@ class Session:
         """
         return self._tokenized("chat").ids_from_chat(messages, add_generation_prompt=add_generation_prompt)
 
+    def forget_outputs(self) -> None:
+        """Let drafters of scope `session` forget earlier outputs: what follows is measured as in a new session."""
+        self.scheduler.new_drafter = self._new_drafters()
+
     def close(self) -> None:
-        """Free the engine and its caches."""
+        """Free the engines and their caches."""
+        self._closed = True
+        if self._draft_runner is not None:
+            self._draft_runner.close()
         self._runner.close()
 
     def __enter__(self) -> Self:
@@ -151,22 +175,23 @@ class Session:
     ) -> None:
         self.close()
 
-    def _requests(self, prompts: Sequence[Prompt], params: Params) -> list[Request]:
-        given = [params or GenerationParams()] * len(prompts) if not isinstance(params, Sequence) else list(params)
-        if len(given) != len(prompts):
-            raise SpeccError(
-                "SPC712",
-                "params",
-                f"{len(given)} parameters for {len(prompts)} prompts",
-                "a list of parameters has one entry a prompt",
-                "give one for all, or as many as there are prompts",
-            )
+    def _new_drafters(self) -> NewDrafter:
+        return self._given_drafter or new_drafter_from_spec(self.manifest.draft)
+
+    def _requests(self, prompts: Sequence[GivenPrompt], params: Params) -> list[Request]:
+        self._check_open()
         return [
             request_from_prompt(
                 self.ids_from_text(prompt) if isinstance(prompt, str) else prompt, settings, self.manifest
             )
-            for prompt, settings in zip(prompts, given, strict=True)
+            for prompt, settings in zip(prompts, params_from_given(params, len(prompts)), strict=True)
         ]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SpeccError(
+                "SPC717", "session", "it was closed", "its engine and its caches are gone", "load the bundle again"
+            )
 
     def _chunks(self, request: Request) -> Iterator[Chunk]:
         sequence = self.scheduler.submit(request)
@@ -178,6 +203,7 @@ class Session:
                     yield chunk
                 if finished:
                     return
+                self._check_open()
                 self.scheduler.step()
         finally:
             self.scheduler.cancel(sequence)
@@ -210,23 +236,3 @@ def target_engine(manifest: Manifest, bundle: Path) -> EngineSpec:
         "a session needs a target engine of the main variant",
         "build the bundle again",
     )
-
-
-def step_costs_from_bundle(bundle: Path) -> StepCostTable | None:
-    """Return the step costs of the bundle's certificate; None without one, or when it speaks of another manifest."""
-    file = bundle / CERTIFICATE_FILE
-    if not file.exists():
-        return None
-    certificate = record_from_file(Certificate, file)
-    if certificate.manifest_sha256 != sha256_from_file(bundle / MANIFEST_FILE):
-        return None
-    return table_from_step_costs(certificate.step_costs)
-
-
-def _listed(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    if isinstance(prompts, str):
-        return [prompts]
-    ids = [prompt for prompt in prompts if isinstance(prompt, int)]
-    if ids and len(ids) == len(prompts):
-        return [ids]
-    return [prompt for prompt in prompts if not isinstance(prompt, int)]

@@ -10,6 +10,7 @@ import numpy as np
 from specc.bundle.manifest import EngineSpec
 from specc.errors import SpeccBug, SpeccError
 from specc.runtime.call_costs import CallShape
+from specc.runtime.draft_law import DraftLaw
 from specc.runtime.request import Sampling
 from specc.runtime.runners.runner import Arrays, neutral_inputs
 
@@ -25,16 +26,21 @@ KNOWN_INPUTS: Final = (
     "min_p",
     "seed",
 )
+Q_INPUTS: Final = ("q_ids", "q_probs")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row with work: committed tokens that are not in the cache yet, the anchor last, then drafts."""
+    """One row with work: committed tokens that are not in the cache yet, the anchor last, then drafts.
+
+    `q` is what the drafts were drawn from, None when they were determined.
+    """
 
     committed: tuple[int, ...]
     drafts: tuple[int, ...]
     past: int
     sampling: Sampling
+    q: DraftLaw | None = None
 
     @property
     def tokens(self) -> int:
@@ -69,7 +75,7 @@ def check_inputs(spec: EngineSpec) -> None:
     Raises:
         SpeccError: SPC711.
     """
-    known = {*KNOWN_INPUTS, *(cache.input for cache in spec.caches)}
+    known = {*KNOWN_INPUTS, *Q_INPUTS, *(cache.input for cache in spec.caches)}
     for tensor in spec.inputs:
         if tensor.required and tensor.name not in known:
             raise SpeccError(
@@ -104,6 +110,7 @@ def inputs_from_rows(spec: EngineSpec, shape: CallShape, rows: list[Row | IdleRo
     for name, column in columns.items():
         real = name in ("temperature", "top_p", "min_p")
         given[name] = np.array(column, dtype=np.float32 if real else np.int64)
+    given |= _q_arrays(spec, shape, rows)
     taken = {tensor.name for tensor in spec.inputs}
     return neutral_inputs(spec, shape.batch, {name: array for name, array in given.items() if name in taken})
 
@@ -129,6 +136,25 @@ def results_from_outputs(outputs: Arrays, rows: list[Row | IdleRow]) -> list[Row
             raise SpeccBug(f"the engine gave row {b} tokens {result.tokens}, {a} accepted, next_past {next_past[b]}")
         results.append(result)
     return results
+
+
+def _q_arrays(spec: EngineSpec, shape: CallShape, rows: list[Row | IdleRow]) -> Arrays:
+    """Return q_ids and q_probs where a row's drafts were drawn; the neutral fill says of the others that they were not.
+
+    Entry j of a row is the distribution of the draft that is judged at its logit row j.
+    """
+    drawn = {b: row.q for b, row in enumerate(rows) if isinstance(row, Row) and row.q is not None}
+    widths = {tensor.name: tensor.shape[2] for tensor in spec.inputs if tensor.name in Q_INPUTS}
+    if not drawn or not widths:
+        return {}
+    stated = widths["q_ids"]
+    width = stated if isinstance(stated, int) else max(q.ids.shape[1] for q in drawn.values())
+    ids = np.full((shape.batch, shape.logit_rows, width), -1, dtype=np.int64)
+    probs = np.zeros(ids.shape, dtype=np.float32)
+    for b, q in drawn.items():
+        count, support = q.ids.shape
+        ids[b, :count, :support], probs[b, :count, :support] = q.ids, q.probs
+    return {"q_ids": ids, "q_probs": probs}
 
 
 def _columns_from_row(row: Row | IdleRow) -> dict[str, float]:

@@ -111,7 +111,7 @@ def verify_step(logits: Float32Array, inputs: Inputs, candidates: int) -> Verifi
     logit_rows, past_lengths = inputs["logit_rows"], inputs["past_lengths"]
     batch = logit_rows.shape[0]
     positions = past_lengths[:, None] + logit_rows + 1
-    picks = target_picks(logits, _sampling_from_inputs(inputs, batch), positions, candidates)
+    picks = target_picks(logits, sampling_from_inputs(inputs, batch), positions, candidates)
     row_tokens = np.take_along_axis(inputs["input_ids"], logit_rows, axis=1)  # [B,R]: the anchor, then the drafts
     chain = accept_chain(
         picks=picks.ids,
@@ -148,7 +148,8 @@ def token_logprobs(logits: Float32Array, tokens: Int64Array) -> Float32Array:
     return np.where(tokens == NO_TOKEN, 0.0, own - log_total).astype(np.float32)
 
 
-def _sampling_from_inputs(inputs: Inputs, batch: int) -> SamplingRows:
+def sampling_from_inputs(inputs: Inputs, batch: int) -> SamplingRows:
+    """Return the sampling inputs of a call of `batch` rows, absent ones with their neutral fill."""
     zeros = np.zeros(batch)
     return SamplingRows(
         temperature=inputs.get("temperature", zeros).astype(np.float32),

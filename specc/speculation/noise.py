@@ -75,6 +75,20 @@ def noise_bits(seed: Int64Array, stream: Stream, position: Int64Array, token: In
     return left * (1 << 7) + right // (1 << 9)
 
 
+def round_seed(seed: Int64Array, position: Int64Array) -> Int64Array:
+    """Return the seed of a round's own noise, for modes whose rounds must not share it (`ModeRow.redraws`).
+
+    Args:
+        seed: int64 in [0, 2^32), of the request.
+        position: int64, absolute position of the first token that the round may emit: past + logit_rows[0] + 1.
+
+    Returns:
+        int64 in [0, 2^32), broadcast; distinct for the positions of one seed.
+    """
+    left, right = row_key(seed, Stream.DRAFT, position)
+    return np.asarray(left * HALF + right, dtype=np.int64)
+
+
 def uniform(bits: Int64Array) -> Float32Array:
     """Return (bits + 0.5) * 2^-23 as float32, never 0 and never 1."""
     return ((bits.astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-23)).astype(np.float32)

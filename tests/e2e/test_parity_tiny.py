@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from specc.bundle.certificate import StepCost
+from specc.bundle.manifest import NgramDraftSpec, SuffixDraftSpec
 from specc.runtime import Generation, GenerationParams, Session
-from specc.runtime.drafters import NgramDrafter
+from specc.runtime.drafters import NgramDrafter, new_drafter_from_spec
 from specc.runtime.prompts import PromptEncoder
 from specc.runtime.runners.runner import Arrays
 from specc.speculation.step_costs import table_from_step_costs
@@ -126,6 +127,23 @@ def test_speculative_generations_equal_ar_generations(engines, cells, max_batch,
     assert sum(g.statistics.rounds for g in generations) > 0
     if max_batch > 1:
         assert session._runner.mixed > 10
+
+
+@pytest.mark.parametrize("max_batch", [1, 4])
+@pytest.mark.parametrize("kind", ["ngram", "suffix"])
+def test_drafters_that_share_outputs_within_a_session_change_no_id(engines, cells, max_batch, kind):
+    """The second pass finds the outputs of the first in the session's text, and accepts more of them."""
+    spec = {
+        "ngram": NgramDraftSpec("ngram", 1, 3, "leftmost", "session", 4096),
+        "suffix": SuffixDraftSpec("suffix", 64, 1.0, 0.0, 0.1, "session", 4096),
+    }[kind]
+    session = session_from_engines(engines, max_batch=max_batch, new_drafter=new_drafter_from_spec(spec))
+    accepted = []
+    for _ in range(2):
+        generations = session.generate([c.prompt for c in cells], [replace(c.params, mode="spec") for c in cells])
+        assert [g.token_ids for g in generations] == [c.reference.token_ids for c in cells]
+        accepted.append(sum(g.statistics.accepted for g in generations))
+    assert accepted[1] > 2 * accepted[0] > 0
 
 
 @pytest.mark.parametrize("costs", ["flat", "steep", "none"])

@@ -115,14 +115,14 @@ def test_spc211_architecture(folder: Path, tmp_path: Path) -> None:
     change(folder / "config.json", architectures=["MambaForCausalLM"])
     error = refused(tmp_path)
     says(
-        error, "SPC211", "architectures", "got 'MambaForCausalLM', known are LlamaForCausalLM", "graph", "known family"
+        error, "SPC211", "architectures", "got 'MambaForCausalLM', known are Gemma2ForCausalLM", "graph", "known family"
     )
 
 
 def test_spc212_feature(folder: Path, tmp_path: Path) -> None:
-    change(folder / "config.json", rope_scaling={"rope_type": "yarn", "factor": 4.0})
+    change(folder / "config.json", rope_scaling={"rope_type": "dynamic", "factor": 4.0})
     error = refused(tmp_path)
-    says(error, "SPC212", "rope_scaling.rope_type", "`yarn`; specc builds default, linear, llama3", "logit", "another")
+    says(error, "SPC212", "rope_scaling.rope_type", "`dynamic`; specc builds default, linear", "logit", "another")
     extra = {"llama.attention.logit_scale": 2.0}
     llama_gguf(tmp_path / "m.gguf", SIZES, extra=extra)
     error = refused(tmp_path, "m.gguf")
@@ -231,3 +231,13 @@ def test_spc243_special_ids(folder: Path, tmp_path: Path) -> None:
 def test_environment_codes() -> None:
     environment = {code for code, row in CODES.items() if code[3] == "2" and row.exit_status is ExitStatus.ENVIRONMENT}
     assert environment == {"SPC202", "SPC203", "SPC205", "SPC206"}
+
+
+def test_a_template_that_is_not_jinja2(tmp_path: Path) -> None:
+    llama_folder(tmp_path / "m", SIZES)
+    (tmp_path / "t.jinja").write_text("fine\n{% for message in messages %}")
+    says(refused(tmp_path, template="t.jinja"), "SPC242", "t.jinja line 2", "end of template", "chats", "chat_template")
+    (tmp_path / "m" / "chat_template.jinja").write_text("{{ 1 + }}")
+    says(refused(tmp_path), "SPC242", "m line 1", "end of print", "chats", "chat_template")
+    (tmp_path / "m" / "chat_template.jinja").write_text("{% generation %}x{%- endgeneration -%}{{ 'x' * 10**12 }}")
+    read_all(tmp_path, "m", None)

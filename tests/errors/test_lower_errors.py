@@ -62,10 +62,17 @@ def test_spc403_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert CODES["SPC403"].exit_status is ExitStatus.ENVIRONMENT
 
 
-def test_spc404_a_value_does_not_fit_float16(tmp_path: Path) -> None:
-    source = source_from_sizes(tmp_path / "source", TinyLlama(), plain=False)
-    source.tensors[NAME] = np.full((96, 64), 70000.0, dtype=np.float32)
+@pytest.mark.parametrize("plain", [True, False], ids=["linked", "written"])
+def test_spc404_values_do_not_fit_float16(tmp_path: Path, plain: bool) -> None:
+    source = source_from_sizes(tmp_path / "source", TinyLlama(stored="bf16"), plain=plain)
+    source.tensors[NAME] = np.full((96, 64), -70000.0, dtype=np.float32)
+    source.tensors["model.norm.weight"] = np.full(64, 1e6, dtype=np.float32)
     error = refused(source, tmp_path / "lowered", compute_dtype="f16")
     assert error.code == "SPC404"
-    assert error.got == f"The tensor `{NAME}` holds a value of magnitude 70000; float16 ends at 65504."
-    assert error.fix == "Use the scheme `bf16`."
+    assert error.place == f"tiny {NAME}"
+    assert error.got == (
+        "Values of a magnitude beyond float16, which ends at 65504, stand in "
+        f"`{NAME}` (70000), `model.norm.weight` (1e+06)."
+    )
+    assert error.fix == "Use the scheme `bf16`, which has the range of float32, or `f32` on the CPU."
+    assert not list((tmp_path / "lowered").iterdir()), "something half-written stays"

@@ -41,9 +41,13 @@ RTX = ("gpu=rtx-4090", "backend=tensorrt-rtx", "target.scheme=f16")
     [
         (("backend=tensorrt",), "backend.name", "backend tensorrt (", "backend: onnxruntime"),
         (("backend=tensorrt", "gpu=l4"), "backend.name", "backend tensorrt (", "backend: tensorrt-rtx"),
-        (("draft={kind: model, model: small}",), "draft.kind", "a draft of kind model (small)", "draft: {kind: ngram}"),
-        (("acceptance=rejection",), "acceptance", "acceptance rejection", "acceptance: greedy or coupled"),
-        (("acceptance=block",), "acceptance", "acceptance block", "acceptance: greedy or coupled"),
+        ((*RTX, "draft={kind: self, layers: 4}"), "draft.kind", "a draft of kind self", "draft: {kind: ngram}"),
+        (
+            ("draft={kind: model, model: small, overrides: {lm_head: f16}}",),
+            "draft.overrides",
+            "schemes of single tensors",
+            "remove overrides; draft.scheme holds",
+        ),
         (("target.scheme=w4a16",), "target.scheme", "scheme w4a16 (4-bit integer", "scheme: f32"),
         ((*RTX, "target.scheme=nvfp4"), "target.scheme", "scheme nvfp4 (", "scheme: f16 or scheme: bf16"),
         (("target.kv_cache=fp8",), "target.kv_cache", "caches of fp8 under f32", "kv_cache: f32, or remove it"),

@@ -203,6 +203,15 @@ def test_choices_that_exclude_each_other(old: str, new: str, place: str, got: st
     assert fix in error.fix
 
 
+@pytest.mark.parametrize("mode", ["rejection", "block"])
+def test_drafts_of_other_requests_know_the_noise_that_judges_them(mode: str) -> None:
+    error = refused(GOOD.replace("max_ngram: 4}", "max_ngram: 4, scope: session}"), f"acceptance={mode}")
+    assert (error.code, error.place) == ("SPC108", "r.yaml:4 draft.scope")
+    assert error.got == f"drafts from the session's text with acceptance {mode}"
+    assert error.fix == "scope: request, or acceptance: coupled, which accepts as many of these drafts"
+    assert "the same seed" in error.why
+
+
 def test_a_greedy_recipe_cannot_have_a_temperature() -> None:
     error = refused(GOOD, "acceptance=greedy", "sampling.temperature=0.7")
     assert (error.code, error.place) == ("SPC108", "--set sampling.temperature")

@@ -13,10 +13,11 @@ from specc.bundle.record import text_from_record
 from specc.errors import CODES, ExitStatus, SpeccError
 from specc.runtime import GenerationParams, Session
 from specc.runtime.chat import ChatTemplate
+from specc.runtime.loading import step_costs_from_bundle
 from specc.runtime.prompts import PromptEncoder, encoder_from_spec
 from specc.runtime.request import mode_from_name
 from specc.runtime.runners import runner_from_engine
-from specc.runtime.session import step_costs_from_bundle, target_engine
+from specc.runtime.session import target_engine
 from tests.double_runner import ToyModel, ToyRunner, toy_manifest, toy_spec, with_limits
 from tests.tiny_models import byte_tokenizer
 
@@ -256,11 +257,57 @@ def test_spc715_a_damaged_tokenizer(tmp_path, content):
 def test_step_costs_of_another_manifest_are_not_used(tmp_path):
     from specc.bundle.digests import sha256_from_file
 
-    assert step_costs_from_bundle(tmp_path) is None
+    assert step_costs_from_bundle(tmp_path) == (None, None)
     (tmp_path / "manifest.json").write_text("{}")
     digest = sha256_from_file(tmp_path / "manifest.json")
-    certificate = Certificate(1, digest, "passed", None, "cpu", (StepCost(1, 1, 2.0),), ())
+    certificate = Certificate(1, digest, "full", "passed", None, "cpu", None, (StepCost(1, 1, 2.0),), (), None, (), ())
+    certificate = replace(certificate, draft_step_costs=(StepCost(1, 1, 0.5),))
     (tmp_path / "certificate.json").write_text(text_from_record(certificate))
-    assert step_costs_from_bundle(tmp_path).seconds(1, 1) == 2.0
+    target, draft = step_costs_from_bundle(tmp_path)
+    assert (target.seconds(1, 1), draft.seconds(1, 1)) == (2.0, 0.5)
     (tmp_path / "certificate.json").write_text(text_from_record(replace(certificate, manifest_sha256="0" * 64)))
-    assert step_costs_from_bundle(tmp_path) is None
+    assert step_costs_from_bundle(tmp_path) == (None, None)
+
+
+def test_spc716_a_prompt_is_text_or_ids() -> None:
+    error = refused(toy_session(), [1, 2.5])
+    assert (error.code, error.got) == ("SPC716", "2.5")
+    assert error.place.endswith("[1]")
+    assert "tokenizer" in error.fix
+
+
+def test_spc717_a_closed_session_generates_nothing() -> None:
+    session = toy_session()
+    stream = session.stream([1, 2])
+    session.close()
+    for call in (lambda: session.generate([1, 2]), lambda: session.stream([1, 2]), lambda: next(stream)):
+        with pytest.raises(SpeccError) as caught:
+            call()
+        assert (caught.value.code, caught.value.place) == ("SPC717", "session")
+        assert "load" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("cost", "schema", "got"),
+    [
+        (StepCost(1, 1, 0.0), 1, "no seconds"),
+        (StepCost(0, 1, 1.0), 1, "no rows"),
+        (StepCost(1, 1, 1.0), 99, "schema 99"),
+    ],
+)
+def test_spc718_a_damaged_certificate_names_the_way_out(tmp_path, cost, schema, got) -> None:
+    certificate = Certificate(schema, "0" * 64, "full", "passed", None, "cpu", None, (cost,), (), None, (), ())
+    (tmp_path / "certificate.json").write_text(text_from_record(certificate))
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(SpeccError) as caught:
+        step_costs_from_bundle(tmp_path)
+    assert (caught.value.code, caught.value.place) == ("SPC718", str(tmp_path / "certificate.json"))
+    assert got in caught.value.got
+    assert f"specc verify {tmp_path}" in caught.value.fix
+
+
+def test_spc701_options_of_loading(tmp_path) -> None:
+    for option, place in (({"verify": "nope"}, "verify"), ({"threads": 0}, "threads"), ({"threads": 99999}, "threads")):
+        with pytest.raises(SpeccError) as caught:
+            Session.load(tmp_path, **option)
+        assert (caught.value.code, caught.value.place) == ("SPC701", place)

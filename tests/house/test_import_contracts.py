@@ -11,7 +11,7 @@ from tests.house.tree import ROOT, package_name, python_files
 
 RUNTIME_SIDE = {"runtime", "serve"}
 SHARED = {"errors", "bundle", "speculation", "catalog", "progress", "version"}
-ABOVE_BOTH = {"calibrate", "certify", "report", "assembly", "stage_keys", "pipeline", "cli"}
+ABOVE_BOTH = {"__main__", "calibrate", "certify", "diff", "report", "assembly", "stage_keys", "pipeline", "cli"}
 
 
 def _parts() -> set[str]:

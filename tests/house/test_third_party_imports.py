@@ -22,7 +22,7 @@ VENDOR = {
 CORE = {
     "speculation": {"numpy"},
     "recipe": {"jinja2", "pydantic", "pydantic_core", "yaml"},
-    "checkpoint": {"numpy", "ml_dtypes", "safetensors", "tokenizers"},
+    "checkpoint": {"numpy", "ml_dtypes", "safetensors", "tokenizers", "jinja2"},
     "quantize": {"numpy", "ml_dtypes"},
     "toolchain": {"numpy", "onnx", "onnx_ir"},
     "plugin": {"numpy"},
@@ -31,7 +31,7 @@ CORE = {
     "backends": {"numpy", "onnx", "onnx_ir"},
     "calibrate": {"numpy"},
     "runtime": {"numpy", "tokenizers", "jinja2"},
-    "certify": {"numpy"},
+    "certify": {"numpy", "onnx"},
     "report": {"jinja2"},
     "cli": {"typer", "rich"},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specc.certify.near_tie import last_logits
+from specc.certify.logits import logits_after
 from specc.speculation.sampling import SamplingRows
 from tests.sampling_law import (
     CANDIDATES,
@@ -30,7 +30,7 @@ def engine(tmp_path_factory):
     """Return (logits after PROMPT, float32 [V]; a sampler of them through the engine's batches of four rows)."""
     graph = tiny_graph_plan(candidates=CANDIDATES)
     engines = tiny_engines(tmp_path_factory.mktemp("law"), TinyLlama(vocab_size=24, num_hidden_layers=1), graph)
-    logits = last_logits(engines.runner("logits"), PROMPT, chunk=8)
+    logits = logits_after(engines.runner("logits"), PROMPT, len(PROMPT) - 1, engines.plan.limits)[0]
     runner = engines.runner()
     runner.reserve(BATCH, 32)
     batch = np.zeros(BATCH, dtype=np.int64)

@@ -10,8 +10,16 @@ import onnxruntime
 import pytest
 
 from specc.graph.builder import DOMAIN, IR_VERSION, Builder, declared
-from specc.graph.noise import NOISE, Arithmetic, Float64Arithmetic, Int64Arithmetic, noise_function
-from specc.speculation.noise import Stream, gumbel, noise_bits
+from specc.graph.noise import (
+    NOISE,
+    Arithmetic,
+    Float64Arithmetic,
+    Int64Arithmetic,
+    noise_function,
+    noise_functions,
+)
+from specc.speculation.noise import Stream, gumbel, noise_bits, uniform
+from tests.tiny_engines import tiny_graph_plan
 
 ARITHMETICS: dict[str, Arithmetic] = {"int64": Int64Arithmetic(), "float64": Float64Arithmetic()}
 EXTREMES = np.array([0, 1, 2, 65535, 65536, 65537, 2**31 - 1, 2**31, 2**32 - 65536, 2**32 - 2, 2**32 - 1])
@@ -23,13 +31,18 @@ def noise_session(arithmetic: Arithmetic, stream: Stream, *, bits: bool) -> Any:
     if bits:
         (cast,) = [node for node in function if node.name == "bits_f32"]
         function.outputs[0] = cast.outputs[0]
+    return function_session(function, NOISE)
+
+
+def function_session(function: ir.Function, name: str) -> Any:
+    """Return a session of one function of noise."""
     builder = Builder()
     inputs = [
         declared("seed", "i64", ("B",)),
         declared("position", "i64", ("B", "R")),
         declared("token", "i64", ("K",)),
     ]
-    output = builder.op(NOISE, *inputs, name="noise", domain=DOMAIN)
+    output = builder.op(name, *inputs, name="noise", domain=DOMAIN)
     output.type = ir.TensorType(ir.DataType.FLOAT)
     model = ir.Model(builder.graph("noise", inputs, [output]), ir_version=IR_VERSION, functions=[function])
     options = onnxruntime.SessionOptions()
@@ -60,6 +73,21 @@ def test_extremes_of_every_argument_and_stream(name: str, stream: Stream) -> Non
     position = np.tile(EXTREMES, (len(EXTREMES), 1))
     bits = session.run(None, {"seed": EXTREMES, "position": position, "token": EXTREMES})[0]
     np.testing.assert_array_equal(bits.astype(np.int64), expected_bits(EXTREMES, position, EXTREMES, stream))
+
+
+@pytest.mark.parametrize("name", ARITHMETICS)
+def test_the_noise_of_acceptance_is_numpys(name: str) -> None:
+    graph = tiny_graph_plan(acceptance="rejection")
+    accept, residual = noise_functions(graph, ARITHMETICS[name])
+    rng = np.random.default_rng(2)
+    seed, position, token = rng.integers(0, 2**32, 2), rng.integers(0, 2**20, (2, 3)), np.arange(20_000)
+    feeds = {"seed": seed, "position": position, "token": token}
+    u = function_session(accept, "AcceptNoise").run(None, feeds)[0]
+    np.testing.assert_array_equal(u, uniform(expected_bits(seed, position, token, Stream.ACCEPT)))
+    e = function_session(residual, "ResidualNoise").run(None, feeds)[0]
+    exact = -np.log(uniform(expected_bits(seed, position, token, Stream.RESIDUAL)).astype(np.float64))
+    assert (e > 0).all()
+    np.testing.assert_allclose(e, exact, rtol=1e-5, atol=1e-7)
 
 
 def test_the_gumbel_values_are_finite_and_near_numpys() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import onnx_ir as ir
 
-from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.facts import PLAIN_LAYER, LayerFacts, ModelFacts
 from specc.graph.blocks.linear import linear
+from specc.graph.blocks.norm import rms_norm
 from specc.graph.blocks.rotary import Rotary
 from specc.graph.builder import DATA_TYPES, Builder
 from specc.plan.plan import GraphPlan
@@ -15,7 +17,7 @@ from specc.plan.plan import GraphPlan
 
 @dataclass(frozen=True)
 class AttentionStep:
-    """What the attention of every layer shares in one step.
+    """What the attention of layers with the same window shares in one step.
 
     Attributes:
         past_lengths: int64 [B], where this step's rows go in the cache.
@@ -28,8 +30,8 @@ class AttentionStep:
     rotary: Rotary
 
 
-def causal_mask(builder: Builder, positions: ir.Value, cache: ir.Value) -> ir.Value:
-    """Return the mask of one step: cache row k is visible to a query at position p iff k <= p.
+def causal_mask(builder: Builder, positions: ir.Value, cache: ir.Value, window: int = 0) -> ir.Value:
+    """Return the mask of one step: cache row k is visible to a query at position p iff p - window < k <= p.
 
     It also hides stale rows. An explicit mask, because TensorRT-RTX drops `nonpad_kv_seqlen` without a word and would
     then align a causal mask at the wrong end.
@@ -38,6 +40,8 @@ def causal_mask(builder: Builder, positions: ir.Value, cache: ir.Value) -> ir.Va
         builder: where the nodes go.
         positions: int64 [B, S], absolute positions of the queries.
         cache: any cache, [B, KV, C, D]; it tells C.
+        window: tokens that a query sees, itself included; 0: all up to its own. The cache keeps the others, so that a
+            rollback finds them again.
 
     Returns:
         bool [B, 1, S, C].
@@ -46,7 +50,12 @@ def causal_mask(builder: Builder, positions: ir.Value, cache: ir.Value) -> ir.Va
     count = builder.op("Squeeze", capacity, name="mask.count")
     rows = builder.op("Range", builder.i64_scalar(0), count, builder.i64_scalar(1), name="mask.rows")  # [C]
     queries = builder.op("Unsqueeze", positions, builder.i64(1, 3), name="mask.queries")  # [B, 1, S, 1]
-    return builder.op("LessOrEqual", rows, queries, name="mask")  # [B, 1, S, C]
+    if window == 0:
+        return builder.op("LessOrEqual", rows, queries, name="mask")  # [B, 1, S, C]
+    past = builder.op("LessOrEqual", rows, queries, name="mask.past")
+    first = builder.op("Sub", queries, builder.i64_scalar(window), name="mask.before_window")
+    near = builder.op("Greater", rows, first, name="mask.near")
+    return builder.op("And", past, near, name=f"mask.window_{window}")  # [B, 1, S, C]
 
 
 def attention(
@@ -58,6 +67,7 @@ def attention(
     graph: GraphPlan,
     step: AttentionStep,
     caches: tuple[ir.Value, ir.Value],
+    layer: LayerFacts = PLAIN_LAYER,
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Return attention of one layer and its updated caches.
 
@@ -69,6 +79,7 @@ def attention(
         graph: the dtype.
         step: what layers share.
         caches: key and value cache, [B, KV, C, D], graph inputs.
+        layer: which rotary embedding; its window is in the step's mask.
 
     Returns:
         output [B, S, H], key cache out, value cache out: graph outputs, of one TensorScatter each, as TensorRT demands.
@@ -78,9 +89,9 @@ def attention(
     def projected(kind: str, count: int) -> ir.Value:
         return _heads(builder, x, f"{name}.{kind}", count, facts=facts, graph=graph)
 
-    query = step.rotary.apply(projected("q", heads), f"{name}.q_rotated")
+    query = step.rotary.apply(projected("q", heads), f"{name}.q_rotated", layer.rope)
     query.type, query.shape = ir.TensorType(DATA_TYPES[graph.compute_dtype]), ir.Shape(("B", heads, "S", dim))
-    key = step.rotary.apply(projected("k", kv_heads), f"{name}.k_rotated")  # [B, KV, S, D]
+    key = step.rotary.apply(projected("k", kv_heads), f"{name}.k_rotated", layer.rope)  # [B, KV, S, D]
     value = projected("v", kv_heads)  # [B, KV, S, D]
     key_out, value_out = (
         builder.op(
@@ -88,7 +99,9 @@ def attention(
         )
         for kind, cache, update in (("k", caches[0], key), ("v", caches[1], value))
     )
-    mixed = builder.op("Attention", query, key_out, value_out, step.mask, name=f"{name}.attention")  # [B, N, S, D]
+    mixed = builder.op(
+        "Attention", query, key_out, value_out, step.mask, name=f"{name}.attention", **_score_attributes(facts)
+    )  # [B, N, S, D]
     joined = builder.op("Transpose", mixed, name=f"{name}.joined_heads", perm=[0, 2, 1, 3])  # [B, S, N, D]
     flat = builder.op("Reshape", joined, builder.i64(0, 0, heads * dim), name=f"{name}.joined")  # [B, S, N*D]
     output = linear(
@@ -103,6 +116,13 @@ def attention(
     return output, key_out, value_out
 
 
+def _score_attributes(facts: ModelFacts) -> dict[str, Any]:
+    """Return the attributes of Attention that a model's scores need; ONNX caps them before it masks them."""
+    scales = facts.scales
+    stated = {"scale": scales.attention_multiplier, "softcap": scales.attn_logit_softcapping}
+    return {name: value for name, value in stated.items() if value is not None}
+
+
 def _heads(builder: Builder, x: ir.Value, name: str, count: int, *, facts: ModelFacts, graph: GraphPlan) -> ir.Value:
     """Return the projection `name`_proj of x [B, S, H] as heads, [B, count, S, D]."""
     flat = linear(
@@ -114,5 +134,10 @@ def _heads(builder: Builder, x: ir.Value, name: str, count: int, *, facts: Model
         dtype=graph.compute_dtype,
         bias=facts.attention_bias,
     )  # [B, S, count*D]
+    normed = facts.norms.query_key if name.endswith((".q", ".k")) else "none"
+    if normed == "width":
+        flat = rms_norm(builder, flat, f"{name}_norm", facts, graph, width=count * facts.head_dim)
     split = builder.op("Reshape", flat, builder.i64(0, 0, count, facts.head_dim), name=f"{name}_split")
+    if normed == "head":
+        split = rms_norm(builder, split, f"{name}_norm", facts, graph, width=facts.head_dim)  # [B, S, count, D]
     return builder.op("Transpose", split, name=f"{name}_heads", perm=[0, 2, 1, 3])

@@ -4,40 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from specc.bundle.manifest import EngineSpec
-from specc.errors import SpeccError
+from specc.errors import SpeccBug, SpeccError
 from specc.runtime.runners.runner import TargetRunner
 
 __all__ = ["RUNNERS", "TargetRunner", "runner_from_engine"]
 
 
-def _onnxruntime(bundle: Path, spec: EngineSpec, threads: int | None) -> TargetRunner:
-    from specc.runtime.runners.onnxruntime import onnxruntime_runner
+def _onnxruntime(bundle: Path, spec: EngineSpec, threads: int | None, caches_of: TargetRunner | None) -> TargetRunner:
+    from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner, onnxruntime_runner
 
-    return onnxruntime_runner(bundle, spec, threads=threads)
+    if caches_of is None:
+        return onnxruntime_runner(bundle, spec, threads=threads)
+    if not isinstance(caches_of, OnnxRuntimeRunner):
+        raise SpeccBug(f"{spec.file} cannot share the caches of a {type(caches_of).__name__}")
+    return onnxruntime_runner(bundle, spec, threads=threads, caches=caches_of.caches)
 
 
-def _tensorrt_rtx(bundle: Path, spec: EngineSpec, _threads: int | None) -> TargetRunner:
+def _tensorrt_rtx(bundle: Path, spec: EngineSpec, _threads: int | None, caches_of: TargetRunner | None) -> TargetRunner:
     from specc.runtime.runners.tensorrt import tensorrt_runner
 
+    if caches_of is not None:
+        raise SpeccBug(f"{spec.file}: engines of TensorRT have caches of their own")
     return tensorrt_runner(bundle, spec)
 
 
-RUNNERS: Final[dict[str, Callable[[Path, EngineSpec, int | None], TargetRunner]]] = {
+NewRunner: TypeAlias = Callable[[Path, EngineSpec, int | None, TargetRunner | None], TargetRunner]
+RUNNERS: Final[dict[str, NewRunner]] = {
     "onnx": _onnxruntime,
     "tensorrt-rtx": _tensorrt_rtx,
 }
 
 
-def runner_from_engine(bundle: Path, spec: EngineSpec, threads: int | None) -> TargetRunner:
+def runner_from_engine(
+    bundle: Path, spec: EngineSpec, threads: int | None, caches_of: TargetRunner | None = None
+) -> TargetRunner:
     """Load an engine of a bundle with the runner of its format.
 
     Args:
         bundle: folder that `spec.file` is relative to.
         spec: the engine.
         threads: of runners on the CPU; None leaves it to them.
+        caches_of: a runner whose caches this engine shares, as the target's first layers do; None gives it its own.
 
     Raises:
         SpeccError: SPC713 no runner loads the format; others as the runner says.
@@ -50,4 +60,4 @@ def runner_from_engine(bundle: Path, spec: EngineSpec, threads: int | None) -> T
             f"this runtime loads {', '.join(RUNNERS)}",
             "run the bundle where its back end is installed, or build for another back end",
         )
-    return RUNNERS[spec.format](bundle, spec, threads)
+    return RUNNERS[spec.format](bundle, spec, threads, caches_of)

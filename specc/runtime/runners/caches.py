@@ -25,6 +25,7 @@ class HostCaches:
         capacity: C.
         arrays: by name of the cache input.
         used: int64 [slots], cache rows of each slot that a later call may still read.
+        moves: how often the arrays were made anew: addresses of before are void.
     """
 
     def __init__(self, spec: EngineSpec) -> None:
@@ -35,6 +36,7 @@ class HostCaches:
         }
         self._dtype = CACHE_DTYPES[spec.compute_dtype]
         self.slots = 0
+        self.moves = 0
         self.capacity = self._buckets[0]
         self.used: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.arrays: dict[str, Array] = {name: self._empty(name, 0, self.capacity) for name in self._rows}
@@ -61,6 +63,7 @@ class HostCaches:
             self.arrays[name] = new
         self.used = np.concatenate([self.used[:kept], np.zeros(slots - kept, dtype=np.int64)])
         self.slots, self.capacity = slots, capacity
+        self.moves += 1
         return True
 
     def _bucket(self, length: int) -> int:

@@ -21,6 +21,8 @@ DTYPES: Final[dict[str, type[np.generic]]] = {
     "i32": np.int32,
     "bool": np.bool_,
 }
+# Dimensions that only some engines have: where their size is read.
+OTHER_SIZES: Final = (("R", "logit_rows", 1), ("Kq", "q_ids", 2))
 # Bindings of recently used ranges of slots; a scheduler alternates between a few.
 KEPT_BINDINGS: Final = 8
 
@@ -42,11 +44,17 @@ class CacheBinding:
 class OnnxRuntimeRunner:
     """A loaded ONNX engine. Use `onnxruntime_runner` to make one."""
 
-    def __init__(self, spec: EngineSpec, session: Any, caches: HostCaches) -> None:  # noqa: ANN401 - a vendor class
+    def __init__(
+        self,
+        spec: EngineSpec,
+        session: Any,  # noqa: ANN401 - a vendor class
+        caches: HostCaches | None,
+    ) -> None:
         self._spec = spec
         self._session = session
-        self._caches = caches
-        self._bindings: OrderedDict[tuple[int, int, int, int], CacheBinding] = OrderedDict()
+        self._owns_caches = caches is None
+        self._caches = caches or HostCaches(spec)
+        self._bindings: OrderedDict[tuple[int, int, int], CacheBinding] = OrderedDict()
         cache_inputs = {cache.input for cache in spec.caches}
         cache_outputs = {cache.output for cache in spec.caches}
         self._inputs = tuple(tensor for tensor in spec.inputs if tensor.name not in cache_inputs)
@@ -59,7 +67,7 @@ class OnnxRuntimeRunner:
 
     @property
     def caches(self) -> HostCaches:
-        """The caches; runners of other variants of the engine may share them."""
+        """The caches; runners of other variants of the engine, or of its first layers, may share them."""
         return self._caches
 
     def reserve(self, slots: int, length: int) -> None:
@@ -67,8 +75,8 @@ class OnnxRuntimeRunner:
 
         A slot holds what its last call left, drafts included; a call whose row starts at 0 forgets what was before.
         """
-        if self._caches.reserve(slots, length):
-            self._bindings.clear()
+        # Where the caches are another runner's, that runner decides how far they shrink.
+        self._caches.reserve(slots, length if self._owns_caches else max(length, self._caches.capacity))
 
     def step(self, first_slot: int, inputs: Arrays) -> Arrays:
         """Run one call whose row b is slot first_slot + b.
@@ -104,7 +112,8 @@ class OnnxRuntimeRunner:
 
     def _checked_sizes(self, first_slot: int, inputs: Arrays) -> dict[str, int]:
         rows, tokens = inputs["input_ids"].shape
-        sizes = {"B": rows, "S": tokens, "R": inputs["logit_rows"].shape[1]}
+        sizes = {"B": rows, "S": tokens}
+        sizes |= {name: inputs[tensor].shape[axis] for name, tensor, axis in OTHER_SIZES if tensor in inputs}
         if rows < 1 or first_slot < 0 or first_slot + rows > self._caches.slots:
             raise SpeccBug(f"slots {first_slot} to {first_slot + rows - 1} asked, {self._caches.slots} reserved")
         for tensor in self._inputs:
@@ -121,7 +130,7 @@ class OnnxRuntimeRunner:
         return sizes
 
     def _bound(self, first_slot: int, rows: int) -> CacheBinding:
-        key = (first_slot, rows, self._caches.slots, self._caches.capacity)
+        key = (first_slot, rows, self._caches.moves)
         if key in self._bindings:
             self._bindings.move_to_end(key)
             return self._bindings[key]
@@ -151,7 +160,7 @@ def onnxruntime_runner(
         bundle: folder that `spec.file` is relative to; weights lie beside the engine's file.
         spec: the engine.
         threads: of one operator; None lets ONNX Runtime take the cores it finds.
-        caches: of a runner over another variant of the engine; its own by default.
+        caches: of a runner over another variant of the engine, or over more layers; its own by default.
 
     Raises:
         SpeccError: SPC740 ONNX Runtime is not installed, SPC741 it cannot load the file.
@@ -177,7 +186,7 @@ def onnxruntime_runner(
             "Without its target engine a bundle generates nothing.",
             "Check the bundle with `specc inspect`; build it again if a file is missing or damaged.",
         ) from error
-    return OnnxRuntimeRunner(spec, session, caches or HostCaches(spec))
+    return OnnxRuntimeRunner(spec, session, caches)
 
 
 def _options(threads: int | None) -> Any:  # noqa: ANN401 - a vendor class

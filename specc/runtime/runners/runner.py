@@ -43,11 +43,18 @@ class TargetRunner(Protocol):
 
 
 def neutral_inputs(spec: EngineSpec, rows: int, given: Arrays) -> Arrays:
-    """Return `given` completed with the neutral fill of the engine's other optional [B] inputs."""
+    """Return `given` completed with the neutral fill of the engine's other optional inputs.
+
+    B is `rows`; S and R are those of `input_ids` and `logit_rows`; a dimension of any other name is 1.
+    """
     dtypes = {"i64": np.int64, "i32": np.int32, "f32": np.float32}
     cache_names = {cache.input for cache in spec.caches}
     full = dict(given)
+    sizes = {"B": rows} | {
+        name: given[tensor].shape[1] for name, tensor in (("S", "input_ids"), ("R", "logit_rows")) if tensor in given
+    }
     for tensor in spec.inputs:
         if tensor.name not in full and tensor.name not in cache_names and tensor.neutral is not None:
-            full[tensor.name] = np.full((rows,), tensor.neutral, dtype=dtypes[tensor.dtype])
+            shape = tuple(size if isinstance(size, int) else sizes.get(size, 1) for size in tensor.shape)
+            full[tensor.name] = np.full(shape, tensor.neutral, dtype=dtypes[tensor.dtype])
     return full

@@ -111,7 +111,8 @@ class TensorRtRunner:
         self._execute(shape, first_slot, call)
         self._device.download(self._host_out[: call.outputs.nbytes], self._block_out, self._stream)
         self._device.synchronize(self._stream)
-        tokens, rows = inputs["input_ids"].shape[1], inputs["logit_rows"].shape[1]
+        tokens = inputs["input_ids"].shape[1]
+        rows = inputs["logit_rows"].shape[1] if "logit_rows" in inputs else 1
         return cut_outputs(call.outputs.views(self._host_out), self._spec, tokens, rows)
 
     def close(self) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from specc.bundle.manifest import EngineSpec, ProfileSpec
 from specc.errors import SpeccBug
 from specc.runtime.runners.runner import Array, Arrays
+
+LAW_FILLS: Final = {"q_ids": -1, "q_probs": 0.0}
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ def call_shape_from_inputs(spec: EngineSpec, inputs: Arrays) -> CallShape:
         SpeccBug: no profile holds the call; the scheduler keeps calls within the limits.
     """
     batch, tokens = inputs["input_ids"].shape
-    rows = inputs["logit_rows"].shape[1]
+    rows = inputs["logit_rows"].shape[1] if "logit_rows" in inputs else 1
     fitting = [i for i, profile in enumerate(spec.profiles) if _fits(profile, batch, tokens, rows)]
     if not fitting:
         known = "; ".join(f"{p.name} B{p.batch} S{p.tokens} R{p.logit_rows}" for p in spec.profiles)
@@ -56,7 +59,8 @@ def fill_inputs(target: Arrays, given: Arrays) -> None:
         target: arrays of the call's CallShape, overwritten.
         given: the call's inputs; `input_ids` [B,S'] and `logit_rows` [B,R'] may be narrower than the target's.
 
-    `input_ids` is padded on the right with token 0, `logit_rows` by repeating its last column, as the ABI asks.
+    `input_ids` is padded on the right with token 0, `logit_rows` by repeating its last column, as the ABI asks, and the
+    laws of drafts (`q_ids`, `q_probs` [B,R',Kq']) with their neutral fill.
     """
     for name, array in target.items():
         source = given[name]
@@ -64,6 +68,8 @@ def fill_inputs(target: Arrays, given: Arrays) -> None:
             array[:, source.shape[1] :] = 0
         elif name == "logit_rows":
             array[:, source.shape[1] :] = source[:, -1:]
+        elif name in LAW_FILLS:
+            array[...] = LAW_FILLS[name]
         elif source.shape != array.shape:
             raise SpeccBug(f"input {name} has shape {source.shape}, the call needs {array.shape}")
         if source.dtype != array.dtype:

@@ -70,6 +70,15 @@ def test_one_greedy_engine_for_three_generations_of_gpus(tmp_path: Path) -> None
     assert {"logits", "token_logprobs"} <= {tensor.name for tensor in spec.outputs}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("acceptance", ["rejection", "block"])
+def test_engines_that_judge_drafts_by_their_distribution(tmp_path: Path, acceptance: str) -> None:
+    spec, file, _, plan = build(tmp_path, sms=("8.9",), acceptance=acceptance)
+    assert set(attention_kernels(file)) == expected_kernels(plan.backend.profiles)
+    shapes = {tensor.name: tensor.shape for tensor in spec.inputs}
+    assert shapes["q_ids"] == shapes["q_probs"] == ("B", "R", 64)
+
+
 def test_a_profile_of_one_token_alone_names_its_kernel_alone() -> None:
     _, decode, verify = rtx_profiles(4, 32, 4)
     assert expected_kernels((decode,)) == {"_gemv_mha_v1"}

@@ -38,7 +38,7 @@ ENGINE = EngineSpec(
     outputs=(TensorSpec("tokens", "i64", ("B", "R"), True, None),),
     caches=(CacheSpec(0, "past_key_0", "present_key_0", "linear"),),
     capacity=None,
-    capacity_buckets=(64, 128),
+    capacity_buckets=(64, 192),
     profiles=(ProfileSpec("any", (1, 1, 4), (1, 6, 64), (1, 6, 9)),),
     compute_capabilities=(),
 )
@@ -53,6 +53,7 @@ def manifest_of(files: dict[str, FileSpec], notes: tuple[str, ...] = ()) -> Mani
         backend="onnxruntime",
         gpu="cpu",
         acceptance="coupled",
+        lossy=False,
         features=(),
         model=ModelSpec("llama", 64, 1, 1, 8, 128),
         limits=LimitsSpec(4, 64, 64, 128, 64, 8, 5),

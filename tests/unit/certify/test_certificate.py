@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
+from specc.bundle.certificate import CERTIFICATE_FILE, Certificate, PromptSet
 from specc.bundle.digests import sha256_from_file
 from specc.bundle.manifest import MANIFEST_FILE, NoDraftSpec
-from specc.bundle.record import record_from_file
+from specc.bundle.record import record_from_file, text_from_record
 from specc.certify import certificate as module
-from specc.certify import near_tie as near_tie_module
-from specc.certify.certificate import CertifyRequest, certificate_from_bundle, certify_bundle, refuse_failed
+from specc.certify import logits as logits_module
+from specc.certify.certificate import certificate_from_bundle, certify_bundle
+from specc.certify.request import EXTENTS, CertifyRequest
+from specc.certify.verdict import refuse_failed
 from specc.errors import SpeccError
 from tests.double_runner import ToyModel, ToyRunner, toy_manifest, toy_spec
 from tests.unit.certify.toy_bundle import (
@@ -29,11 +31,12 @@ REQUEST = CertifyRequest(max_new_tokens=24)
 @pytest.fixture
 def load(monkeypatch):
     """Make bundles load the given runners; step costs are measured on none of them."""
-    monkeypatch.setattr(module, "measure_step_costs", lambda *_: COSTS)
+    monkeypatch.setattr(module, "measure_step_costs", lambda *_, budget_s: COSTS)
+    monkeypatch.setattr(module, "check_reference", lambda *_: "the toy has no graph")
 
     def loads(main, logits=None):
         monkeypatch.setattr(module, "runner_from_engine", runners(main))
-        monkeypatch.setattr(near_tie_module, "runner_from_engine", runners(main, logits))
+        monkeypatch.setattr(logits_module, "runner_from_engine", runners(main, logits))
 
     return loads
 
@@ -41,7 +44,7 @@ def load(monkeypatch):
 def test_a_sound_bundle_passes_with_its_counts(load, tmp_path):
     toy_bundle(tmp_path)
     runner = ToyRunner(ToyModel())
-    load(runner)
+    load(runner, LogitsRunner(ToyModel()))
     told = []
     certificate = certificate_from_bundle(tmp_path, REQUEST, lambda *step: told.append(step))
     assert (certificate.status, certificate.reason) == ("passed", None)
@@ -53,6 +56,10 @@ def test_a_sound_bundle_passes_with_its_counts(load, tmp_path):
         assert check.tokens == 6 * 24
         assert check.rounds > 0
     assert sum(check.accepted for check in certificate.parity) > 0
+    assert [(check.picks, check.differing) for check in certificate.sampler] == [(6 * 24, 0)] * 3
+    assert all(check.freedom == 13 and check.p_value > 1e-3 for check in certificate.sampler)
+    assert (certificate.scope, certificate.prompts) == ("full", PromptSet("random", 6, None))
+    assert certificate.not_checked == ("reference: the toy has no graph",)
     assert told == [("certify", done, 5) for done in range(6)]
     assert not (tmp_path / CERTIFICATE_FILE).exists()
     assert len(runner._cache) == 0, "the engine stays loaded"
@@ -60,9 +67,11 @@ def test_a_sound_bundle_passes_with_its_counts(load, tmp_path):
 
 def test_given_prompts_are_taken(load, tmp_path):
     toy_bundle(tmp_path)
-    load(ToyRunner(ToyModel()))
+    load(ToyRunner(ToyModel()), LogitsRunner(ToyModel()))
     request = CertifyRequest(prompts=([1, 2, 3, 1, 2], [4]), max_new_tokens=500)
-    check = certificate_from_bundle(tmp_path, request).parity[0]
+    certificate = certificate_from_bundle(tmp_path, request)
+    check = certificate.parity[0]
+    assert certificate.prompts == PromptSet("given", 2, None)
     assert (check.prompts, check.tokens) == (2, 2 * (96 - 5))  # cut to what the longest prompt leaves of max_length
 
 
@@ -70,7 +79,38 @@ def test_a_greedy_bundle_is_checked_greedily(load, tmp_path):
     spec = toy_spec(greedy=True)
     toy_bundle(tmp_path, toy_manifest(ToyModel(), spec), logits=False)
     load(ToyRunner(ToyModel(), spec))
-    assert [check.mode for check in certificate_from_bundle(tmp_path, REQUEST).parity] == ["greedy"]
+    certificate = certificate_from_bundle(tmp_path, REQUEST)
+    assert [check.mode for check in certificate.parity] == ["greedy"]
+    assert certificate.sampler == ()
+    assert "sampler: nothing was sampled (acceptance greedy, draft ngram)" in certificate.not_checked
+
+
+def test_a_build_checks_less_and_says_so(load, tmp_path):
+    toy_bundle(tmp_path)
+    load(ToyRunner(ToyModel()), LogitsRunner(ToyModel()))
+    certificate = certificate_from_bundle(tmp_path, CertifyRequest(scope="build"))
+    extent = EXTENTS["build"]
+    assert (certificate.status, certificate.scope) == ("passed", "build")
+    assert [check.mode for check in certificate.parity] == ["greedy", "coupled"]
+    assert certificate.parity[1].top_k > 0  # the truncated cell
+    assert {(check.prompts, check.tokens) for check in certificate.parity} == {
+        (extent.prompts, extent.prompts * extent.new_tokens)
+    }
+    assert certificate.not_checked == ("reference: left to the full check of `specc verify`",)
+
+
+def test_modes_that_keep_the_law_alone_are_held_to_it(load, tmp_path):
+    """The toy verifies in coupled mode, which keeps the law as well; ids are not compared when sampling."""
+    manifest = toy_bundle(tmp_path, replace(toy_manifest(ToyModel()), acceptance="rejection"))
+    load(ToyRunner(ToyModel()), LogitsRunner(ToyModel()))
+    certificate = certificate_from_bundle(tmp_path, REQUEST)
+    assert certificate.status == "passed"
+    assert [check.mode for check in certificate.parity] == ["greedy"]
+    assert [(check.mode, check.differing, check.freedom) for check in certificate.sampler] == [("spec", None, 13)] * 3
+    (tmp_path / MANIFEST_FILE).write_text(text_from_record(replace(manifest, acceptance="typical")))
+    typical = certificate_from_bundle(tmp_path, REQUEST)
+    assert typical.sampler == ()
+    assert "sampler: acceptance typical changes the law" in typical.not_checked[0]
 
 
 def test_noise_of_another_seed_in_verify_rows_fails(load, tmp_path):
@@ -82,6 +122,7 @@ def test_noise_of_another_seed_in_verify_rows_fails(load, tmp_path):
     assert greedy.equal == greedy.prompts
     assert sum(check.equal for check in coupled) < sum(check.prompts for check in coupled)
     assert "coupled, temperature" in certificate.reason
+    assert [check.differing for check in certificate.sampler] == [0, 0, 0], "AR steps have the right noise"
     with pytest.raises(SpeccError, match="SPC801"):
         refuse_failed(certificate, tmp_path)
 
@@ -106,6 +147,7 @@ def test_a_difference_is_excused_only_near_a_tie(load, tmp_path, by, status):
     assert certificate.status == status
     assert check.equal < check.prompts
     assert (check.near_ties > 0) == (status == "passed")
+    assert {round(divergence.margin, 5) for divergence in check.divergences} == {by / 2}
 
 
 def test_without_a_logits_engine_nothing_is_excused(load, tmp_path):
@@ -116,12 +158,12 @@ def test_without_a_logits_engine_nothing_is_excused(load, tmp_path):
     load(runner)
     certificate = certificate_from_bundle(tmp_path, REQUEST)
     assert certificate.status == "failed"
-    assert certificate.reason.endswith("near ties cannot be told without an engine of variant logits")
+    assert certificate.reason.endswith("margin unknown")
 
 
 def test_a_bundle_without_a_drafter_has_costs_and_no_checks(load, tmp_path):
     toy_bundle(tmp_path, toy_manifest(ToyModel(), draft=NoDraftSpec("none")))
-    load(ToyRunner(ToyModel()))
+    load(ToyRunner(ToyModel()), LogitsRunner(ToyModel()))
     certificate = certificate_from_bundle(tmp_path, REQUEST)
     assert (certificate.status, certificate.parity, certificate.step_costs) == ("not_run", (), COSTS)
     assert "draft.kind is none" in certificate.reason
@@ -129,7 +171,7 @@ def test_a_bundle_without_a_drafter_has_costs_and_no_checks(load, tmp_path):
 
 def test_checks_without_a_round_show_nothing(load, tmp_path):
     toy_bundle(tmp_path)
-    load(ToyRunner(ToyModel()))
+    load(ToyRunner(ToyModel()), LogitsRunner(ToyModel()))
     certificate = certificate_from_bundle(tmp_path, CertifyRequest(prompts=([1],), max_new_tokens=1))
     assert (certificate.status, certificate.reason) == ("not_run", "the drafter proposed nothing on these prompts")
 

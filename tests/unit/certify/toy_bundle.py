@@ -31,7 +31,7 @@ def toy_bundle(folder: Path, manifest: Manifest | None = None, *, logits: bool =
 
 
 class LogitsRunner(ToyRunner):
-    """The toy engine of variant `logits`."""
+    """The toy engine of variant `logits`; its caller knows the drafts, so all rows that were written stay valid."""
 
     def __init__(self, model):
         super().__init__(model, LOGITS_SPEC)
@@ -40,6 +40,8 @@ class LogitsRunner(ToyRunner):
         outputs = super().step(first_slot, inputs)
         rows = (inputs["past_lengths"][:, None] + inputs["logit_rows"]).tolist()
         logits = [[self._logits_at(first_slot + b, position) for position in row] for b, row in enumerate(rows)]
+        for b, past in enumerate(inputs["past_lengths"].tolist()):
+            self._held[first_slot + b] = past + int(inputs["num_tokens"][b])
         return outputs | {"logits": np.array(logits, dtype=np.float32)}
 
 

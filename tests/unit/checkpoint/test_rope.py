@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from specc.catalog.families import FAMILIES
 from specc.checkpoint.facts import RopeFacts
 from specc.checkpoint.gguf_rope import rope_from_metadata
 from specc.checkpoint.rope import rope_from_config
@@ -16,7 +17,8 @@ LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "origi
 
 
 def rope(**config: object) -> RopeFacts:
-    return rope_from_config(Values(Path("config.json"), config))
+    values = Values(Path("config.json"), {"max_position_embeddings": 512} | config)
+    return rope_from_config(values, FAMILIES["llama"], 64)
 
 
 def test_both_layouts_mean_the_same() -> None:
@@ -38,9 +40,16 @@ def test_unscaled_and_linear() -> None:
 @pytest.mark.parametrize(
     ("config", "code", "place"),
     [
-        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "SPC212", "rope_scaling.type"),
+        ({"rope_scaling": {"type": "ntk", "factor": 4.0}}, "SPC212", "rope_scaling.type"),
         ({"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}, "SPC212", "rope_scaling.rope_type"),
-        ({"rope_parameters": {"rope_type": "longrope"}}, "SPC212", "rope_parameters.rope_type"),
+        ({"rope_parameters": {"rope_type": "longrope"}}, "SPC210", "rope_parameters.short_factor"),
+        (
+            {"rope_scaling": {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [1.0] * 31}},
+            "SPC210",
+            "rope_scaling.long_factor",
+        ),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0, "beta_fast": 0}}, "SPC210", "rope_scaling.beta_fast"),
+        ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "SPC212", "rope_parameters.full_attention"),
         ({"partial_rotary_factor": 0.5}, "SPC212", "partial_rotary_factor"),
         ({"rope_parameters": {"partial_rotary_factor": 0.25}}, "SPC212", "rope_parameters.partial_rotary_factor"),
         ({"rope_theta": "big"}, "SPC210", "rope_theta"),
@@ -65,7 +74,7 @@ def test_what_cannot_be_built_is_refused(config: dict[str, object], code: str, p
 
 def gguf_rope(**keys: object) -> RopeFacts:
     metadata = {f"llama.rope.{key.replace('__', '.')}": value for key, value in keys.items()}
-    return rope_from_metadata(Values(Path("m.gguf"), metadata), "llama.", 64, None)
+    return rope_from_metadata(Values(Path("m.gguf"), metadata), "llama.", FAMILIES["llama"], 64, {})
 
 
 def test_gguf_keys() -> None:
@@ -73,7 +82,7 @@ def test_gguf_keys() -> None:
     assert gguf_rope(scaling__type="linear", scaling__factor=4.0) == RopeFacts(10000.0, "linear", 4.0, 1.0, 1.0, 0)
     assert gguf_rope(scale_linear=4.0).scaling == "linear"
     assert gguf_rope(scaling__type="none", scaling__factor=4.0).scaling == "none"
-    for keys in ({"scaling__type": "yarn", "scaling__factor": 4.0}, {"dimension_count": 32}):
+    for keys in ({"scaling__type": "ntk", "scaling__factor": 4.0}, {"dimension_count": 32}):
         with pytest.raises(SpeccError) as caught:
             gguf_rope(**keys)
         assert caught.value.code == "SPC212"

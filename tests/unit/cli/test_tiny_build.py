@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,26 @@ def test_a_failing_bundle_names_what_is_wrong(bundle, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     assert status_from_arguments(["run", str(tmp_path / "empty"), "--prompt", "x"]) == 2
     assert "SPC601" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("file", ["engines/tables.safetensors", "engines/target.onnx", "manifest.json"])
+def test_a_flipped_bit_is_found_before_anything_is_loaded(bundle, tmp_path, capsys, file):
+    copy = tmp_path / "copy"
+    shutil.copytree(bundle, copy)
+    content = bytearray((copy / file).read_bytes())
+    content[len(content) // 2] ^= 1
+    (copy / file).write_bytes(content)
+    assert status_from_arguments(["run", str(copy), "--prompt", "x", "--max-tokens", "2"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith(("SPC605", "SPC602"))
+    assert printed.out == ""
+
+
+def test_text_is_printed_as_it_was_generated(bundle, tmp_path, capsys):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('"a:smile:"\n"b\\t[bold]"\n')
+    arguments = ["run", str(bundle), "--prompts", str(prompts), "--max-tokens", "12", "--ignore-eos"]
+    texts = [made["text"] for made in printed_json(capsys, *arguments)]
+    assert status_from_arguments(arguments) == 0
+    shown = capsys.readouterr().out
+    assert shown == "".join(f"{text}\n{'-' * 80}\n" for text in texts)

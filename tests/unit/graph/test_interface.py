@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from specc.graph.interface import target_interface
+from specc.speculation.modes import TypicalSpec
 from tests.tiny_engines import EMITTED, facts_from_sizes, tiny_graph_plan
 from tests.tiny_models import TinyLlama
 
@@ -25,6 +28,23 @@ def test_the_coupled_interface_is_that_of_the_abi() -> None:
 def test_a_greedy_interface_has_no_sampling_inputs() -> None:
     interface = target_interface(FACTS, tiny_graph_plan(acceptance="greedy"), "main")
     assert [spec.name for spec in interface.inputs] == ROWS + CACHES
+
+
+@pytest.mark.parametrize("acceptance", ["rejection", "block"])
+def test_modes_that_weigh_drafts_take_their_distributions(acceptance: str) -> None:
+    interface = target_interface(FACTS, tiny_graph_plan(acceptance=acceptance), "main")
+    assert [spec.name for spec in interface.inputs] == [*ROWS, *SAMPLING, "q_ids", "q_probs", *CACHES]
+    specs = {spec.name: spec for spec in interface.inputs}
+    assert (specs["q_ids"].shape, specs["q_probs"].shape) == (("B", "R", "Kq"), ("B", "R", "Kq"))
+    assert not specs["q_ids"].required
+    assert (specs["q_ids"].neutral, specs["q_probs"].neutral) == (-1, 0.0)
+    fixed = target_interface(FACTS, tiny_graph_plan(acceptance=acceptance, capacity=128), "main")
+    assert {spec.shape for spec in fixed.inputs if spec.name.startswith("q_")} == {("B", "R", 64)}
+
+
+def test_typical_acceptance_takes_no_distributions() -> None:
+    plan = tiny_graph_plan(acceptance="typical", typical=TypicalSpec(0.09, 0.3))
+    assert [spec.name for spec in target_interface(FACTS, plan, "main").inputs] == ROWS + SAMPLING + CACHES
 
 
 def test_features_and_variants_add_outputs_before_the_caches() -> None:

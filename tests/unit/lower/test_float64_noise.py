@@ -28,6 +28,15 @@ def test_the_noise_loses_its_integer_divisions() -> None:
     assert set(casts) == {ir.DataType.DOUBLE, ir.DataType.FLOAT}
 
 
+def test_every_noise_of_a_graph_that_weighs_drafts_is_changed() -> None:
+    plan = tiny_graph_plan(acceptance="block")
+    model = verify_graph(plan, 100)
+    FLOAT64_NOISE.apply(model, plan)
+    for name in ("AcceptNoise", "ResidualNoise"):
+        assert not [node for node in model.functions["specc", name, ""] if node.op_type in {"Mod", "Div"}]
+    assert NOISE not in model.functions
+
+
 def test_a_greedy_graph_is_left_alone_and_a_lost_function_is_a_bug() -> None:
     greedy = tiny_graph_plan(acceptance="greedy")
     model = verify_graph(greedy, 100)

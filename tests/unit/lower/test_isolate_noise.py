@@ -51,6 +51,14 @@ def test_nothing_but_a_barrier_reads_what_is_isolated() -> None:
         assert users == {"Unsqueeze"}, value.name
 
 
+def test_every_noise_of_a_graph_that_weighs_drafts_is_isolated() -> None:
+    plan = tiny_graph_plan(acceptance="rejection")
+    model = verify_graph(plan, 100)
+    ISOLATE_NOISE.apply(model, plan)
+    for name in ("AcceptNoise", "ResidualNoise"):
+        assert len([node for node in model.functions["specc", name, ""] if node.op_type == "CumSum"]) == 3
+
+
 def test_a_greedy_graph_is_left_alone_and_a_lost_function_is_a_bug() -> None:
     greedy = tiny_graph_plan(acceptance="greedy")
     model = verify_graph(greedy, 100)

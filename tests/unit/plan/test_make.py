@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from specc.bundle.manifest import NgramDraftSpec, SuffixDraftSpec
 from specc.bundle.record import json_from_record, record_from_json
 from specc.plan.make import plan_from_recipe, plan_text
 from specc.plan.plan import Plan
@@ -44,6 +45,19 @@ def test_backend_and_scheme_follow_the_gpu(gpu, backend, dtype, capabilities) ->
     assert plan.backend.compute_capabilities == capabilities
     assert plan.target.scheme == dtype
     assert [note.split(":")[0] for note in plan.notes[:2]] == [f"backend {backend}", f"scheme {dtype}"]
+
+
+def test_suffix_and_ngram_choices_reach_the_runtime() -> None:
+    suffix = planned(draft={"kind": "suffix", "max_depth": 32, "scope": "request"}).draft
+    assert suffix == SuffixDraftSpec("suffix", 32, 1.0, 0.0, 0.1, "request", 65536)
+    ngram = planned(draft={"kind": "ngram", "match": "leftmost", "scope": "session", "session_tokens": 99}).draft
+    assert ngram == NgramDraftSpec("ngram", 1, 4, "leftmost", "session", 99)
+    assert planned(draft="suffix", gpu="l4").draft.scope == "session"
+
+
+def test_an_unchecked_bundle_says_so() -> None:
+    assert any(note.startswith("certify: off;") for note in planned(certify="off").notes)
+    assert not any("certify" in note for note in planned(certify={"prompts": "mine.jsonl"}).notes)
 
 
 def test_one_engine_for_several_generations() -> None:

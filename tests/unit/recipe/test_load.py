@@ -84,6 +84,8 @@ def test_the_h100_recipe_keeps_the_drafts_own_scheme() -> None:
         ("gpu: cpu\ngamma: auto", "gpu: cpu\ngamma: {}"),
         ("gpu: cpu\ngamma: auto", "gpu: cpu"),
         ("gpu: cpu\nsampling:", "gpu: cpu"),
+        ("gpu: cpu\ncertify: off", "gpu: cpu\ncertify: {run: false}"),
+        ("gpu: cpu\ncertify: {}", "gpu: cpu"),
         (
             "gpu: l4\nbackend: {name: tensorrt-rtx, compute_capabilities: [8.9, 12.0]}",
             'gpu: l4\nbackend: {name: tensorrt-rtx, compute_capabilities: ["8.9", "12.0"]}',

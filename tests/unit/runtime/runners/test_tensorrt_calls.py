@@ -5,11 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from specc.bundle.manifest import EngineSpec, TensorSpec
+from specc.bundle.manifest import EngineSpec, LimitsSpec, TensorSpec
+from specc.catalog.capabilities import BACKENDS
 from specc.errors import SpeccBug
+from specc.plan.profiles import draft_profiles
 from specc.runtime.runners.tensorrt_calls import CallShape, call_shape_from_inputs, cut_outputs, fill_inputs
 from specc.runtime.runners.tensorrt_layout import ALIGNMENT, layout_from_tensors
 from tests.double_runner import toy_spec
+from tests.draft_runner import toy_draft_spec
 from tests.tensorrt_double import rtx_profiles
 
 PREFILL, DECODE, VERIFY = range(3)
@@ -63,6 +66,21 @@ def test_padding_is_what_the_abi_asks_and_is_cut_off_again() -> None:
     assert cut["taps"].shape == (1, 2, 3)
     padded["tokens"][:] = -5
     assert cut["tokens"].tolist() == [[0, 1, 2]]
+
+
+def test_a_draft_call_has_one_logit_row_and_no_input_of_that_name() -> None:
+    profiles = draft_profiles(BACKENDS["tensorrt-rtx"], LimitsSpec(4, 64, 32, 96, 32, 4, 4))
+    spec = replace(toy_draft_spec(), profiles=profiles, capacity=64)
+    shapes = [call_shape_from_inputs(spec, {"input_ids": np.zeros((2, tokens), np.int64)}) for tokens in (1, 2, 3)]
+    assert shapes == [CallShape(2, 2, 1, 1), CallShape(1, 2, 2, 1), CallShape(0, 2, 3, 1)]
+
+
+def test_laws_of_drafts_are_padded_with_their_neutral_fill() -> None:
+    given = {"q_ids": np.array([[[3, 4]]]), "q_probs": np.array([[[0.5, 0.5]]], dtype=np.float32)}
+    target = {"q_ids": np.full((1, 2, 3), 99), "q_probs": np.full((1, 2, 3), 99, dtype=np.float32)}
+    fill_inputs(target, given)
+    assert target["q_ids"].tolist() == [[[3, 4, -1], [-1, -1, -1]]]
+    assert target["q_probs"].tolist() == [[[0.5, 0.5, 0], [0, 0, 0]]]
 
 
 def test_a_layout_has_aligned_places_that_do_not_overlap() -> None:

@@ -1,0 +1,48 @@
+"""The draft engine of a bundle while its certificate is made: loaded beside the target's, its calls timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from specc.bundle.certificate import StepCost
+from specc.bundle.manifest import Manifest, ModelDraftSpec, SelfDraftSpec
+from specc.certify.step_costs import measure_step_costs
+from specc.runtime.draft_engine import draft_runner_from_bundle
+from specc.runtime.runners.runner import TargetRunner
+
+
+@dataclass(frozen=True)
+class LoadedDraft:
+    """The draft engine's runner and its step costs; None and empty for bundles without one."""
+
+    runner: TargetRunner | None
+    step_costs: tuple[StepCost, ...]
+
+
+@contextmanager
+def loaded_draft(
+    bundle: Path, manifest: Manifest, target: TargetRunner, *, threads: int | None, vocab_size: int, budget_s: float
+) -> Iterator[LoadedDraft]:
+    """Load the draft engine for the block, and measure what its calls cost.
+
+    Args:
+        bundle: its folder.
+        manifest: of the bundle.
+        target: the target's runner; the caches of a draft of its first layers are its own, and are overwritten.
+        threads: of engines that run on the CPU; None leaves it to them.
+        vocab_size: token ids are drawn below it.
+        budget_s: seconds to spend on measuring.
+    """
+    runner = draft_runner_from_bundle(bundle, manifest, target, threads)
+    if runner is None or not isinstance(manifest.draft, ModelDraftSpec | SelfDraftSpec):
+        yield LoadedDraft(None, ())
+        return
+    try:
+        # A draft call has one logit row, whatever its tokens.
+        limits = replace(manifest.limits, max_gamma=0, max_length=manifest.draft.context)
+        yield LoadedDraft(runner, measure_step_costs(runner, limits, vocab_size, budget_s=budget_s))
+    finally:
+        runner.close()

@@ -1,0 +1,1 @@
+"""What two recipes, plans, locks or bundles differ in, and what that does to size, memory, speed and acceptance."""

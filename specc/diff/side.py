@@ -1,0 +1,99 @@
+"""One of the two things to compare, opened: whatever it holds of recipe, plan, lock, manifest and certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
+from specc.bundle.digests import sha256_from_file
+from specc.bundle.lock import LOCK_FILE, RecipeLock, read_lock
+from specc.bundle.manifest import MANIFEST_FILE, Manifest
+from specc.bundle.read import open_bundle
+from specc.bundle.record import json_from_file, record_from_file
+from specc.diff.comparison import SideKind
+from specc.errors import SpeccError
+from specc.plan.plan import PLAN_FILE, Plan
+from specc.recipe.load import recipe_from_file
+
+PlanOfRecipe: TypeAlias = Callable[[Path], Plan]
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one side holds; None for what it does not.
+
+    Attributes:
+        path, kind: where and what it is.
+        recipe: the resolved recipe.
+        plan, lock, manifest, certificate: as in a bundle; the certificate speaks of this very manifest.
+        notes: sentences: what it should hold and does not, and why.
+    """
+
+    path: Path
+    kind: SideKind
+    recipe: dict[str, Any] | None = None
+    plan: Plan | None = None
+    lock: RecipeLock | None = None
+    manifest: Manifest | None = None
+    certificate: Certificate | None = None
+    notes: tuple[str, ...] = ()
+
+
+def side_from_path(path: Path, plan_of_recipe: PlanOfRecipe) -> Side:
+    """Open a bundle (a folder), a lock or a plan (JSON files), or a recipe (any other file).
+
+    Args:
+        path: where it is.
+        plan_of_recipe: plans a recipe's file; a recipe that cannot be planned here is compared by its keys alone.
+
+    Raises:
+        SpeccError: SPC6nn the bundle or the lock is not whole, SPC909 the JSON is neither, SPC1nn it is no recipe.
+    """
+    if path.is_dir():
+        return _bundle(path)
+    if path.suffix == ".json":
+        return _json_file(path)
+    recipe = recipe_from_file(path)
+    side = Side(path, "recipe", recipe=recipe.model_dump(mode="json"))
+    try:
+        return replace(side, plan=plan_of_recipe(path))
+    except SpeccError as error:
+        return replace(side, notes=(f"{path} was not planned: {error.code} {error.got}",))
+
+
+def _bundle(path: Path) -> Side:
+    manifest = open_bundle(path, "sizes")
+    side = Side(
+        path,
+        "bundle",
+        recipe=manifest.recipe,
+        plan=record_from_file(Plan, path / PLAN_FILE),
+        lock=read_lock(path / LOCK_FILE),
+        manifest=manifest,
+    )
+    if not (path / CERTIFICATE_FILE).is_file():
+        return replace(side, notes=(f"{path} has no certificate",))
+    certificate = record_from_file(Certificate, path / CERTIFICATE_FILE)
+    if certificate.manifest_sha256 != sha256_from_file(path / MANIFEST_FILE):
+        return replace(side, notes=(f"the certificate of {path} speaks of another manifest",))
+    return replace(side, certificate=certificate)
+
+
+def _json_file(path: Path) -> Side:
+    document = json_from_file(path)
+    keys = set(document) if isinstance(document, dict) else set()
+    if {"sources", "toolchain"} <= keys:
+        return Side(path, "lock", lock=read_lock(path))
+    if {"graph", "memory", "recipe"} <= keys:
+        plan = record_from_file(Plan, path)
+        return Side(path, "plan", recipe=plan.recipe, plan=plan)
+    raise SpeccError(
+        "SPC909",
+        str(path),
+        "a JSON file that is neither a lock nor a plan",
+        f"specc compares recipes (YAML), bundles (folders), {LOCK_FILE} and {PLAN_FILE}",
+        "name one of these",
+    )

@@ -1,0 +1,210 @@
+"""What drafts: the draft of the manifest and, where a model is behind it, how that model is built.
+
+The draft inherits nothing: scheme, context and caches are its own. Only the first layers of the target (kind `self`)
+are, by definition, the target's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from specc.bundle.manifest import (
+    DraftSpec,
+    LimitsSpec,
+    ModelDraftSpec,
+    NgramDraftSpec,
+    NoDraftSpec,
+    SelfDraftSpec,
+    SuffixDraftSpec,
+)
+from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.source import SourceCheckpoint
+from specc.errors import SpeccBug, SpeccError
+from specc.plan.choices import Choices
+from specc.plan.limits import aligned_capacity, buckets_from_capacity
+from specc.plan.memory import memory_from_plan
+from specc.plan.model_support import model_for_bundle
+from specc.plan.plan import DraftPlan, GraphPlan, MemoryItem, Plan, TargetPlan
+from specc.plan.profiles import draft_profiles
+from specc.plan.same_tokens import check_same_tokens
+from specc.recipe.models import ModelDraft, NgramDraft, NoDraft, SelfDraft, SuffixDraft
+from specc.recipe.schema import Recipe
+from specc.speculation.modes import DRAFT_SUPPORT, MODES
+
+
+@dataclass(frozen=True)
+class DraftInputs:
+    """What the draft is decided from.
+
+    Attributes:
+        recipe, choices: of the build.
+        limits: of the bundle.
+        target: the target's checkpoint.
+        facts: of the target as planned.
+        graph: of the target.
+        source: the draft model's checkpoint; None for kinds without one.
+    """
+
+    recipe: Recipe
+    choices: Choices
+    limits: LimitsSpec
+    target: SourceCheckpoint
+    facts: ModelFacts
+    graph: GraphPlan
+    source: SourceCheckpoint | None
+
+
+@dataclass(frozen=True)
+class DraftDecision:
+    """The draft of the manifest, the model behind it or None, its lines of the memory table, and notes."""
+
+    spec: DraftSpec
+    model: DraftPlan | None = None
+    memory: tuple[MemoryItem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def draft_from_recipe(inputs: DraftInputs) -> DraftDecision:
+    """Decide what drafts.
+
+    Raises:
+        SpeccError: SPC320 other tokens than the target's, SPC321 the target itself, SPC322 more layers than it has.
+    """
+    match inputs.recipe.draft:
+        case NgramDraft() as draft:
+            sizes = draft.min_ngram, draft.max_ngram
+            return DraftDecision(NgramDraftSpec("ngram", *sizes, draft.match, draft.scope, draft.session_tokens))
+        case SuffixDraft() as draft:
+            return DraftDecision(_suffix(draft))
+        case NoDraft():
+            return DraftDecision(NoDraftSpec("none"))
+        case ModelDraft():
+            return _standalone(inputs)
+        case SelfDraft(layers=layers):
+            return _first_layers(inputs, layers)
+
+
+def _suffix(draft: SuffixDraft) -> SuffixDraftSpec:
+    return SuffixDraftSpec(
+        kind="suffix",
+        max_depth=draft.max_depth,
+        factor=draft.factor,
+        offset=draft.offset,
+        min_token_prob=draft.min_token_prob,
+        scope=draft.scope,
+        session_tokens=draft.session_tokens,
+    )
+
+
+def build_plan_of_draft(plan: Plan) -> Plan | None:
+    """Return the plan of the draft model as a build of its own, whose `target` is the draft; None without a model."""
+    draft = plan.draft_model
+    if draft is None:
+        return None
+    backend = replace(plan.backend, profiles=draft.profiles)
+    name = f"{plan.name} (draft)"
+    return replace(plan, name=name, target=draft.model, graph=draft.graph, backend=backend, draft_model=None)
+
+
+def _standalone(inputs: DraftInputs) -> DraftDecision:
+    source, choices, limits = inputs.source, inputs.choices, inputs.limits
+    if source is None or choices.draft_scheme is None or choices.draft_support is None:
+        raise SpeccBug("a draft model was planned without its checkpoint or scheme")
+    _refuse_target(inputs.recipe, inputs.target, source)
+    check_same_tokens(inputs.recipe, inputs.target, source)
+    facts = replace(source.facts, emitted_vocab_size=inputs.facts.emitted_vocab_size)
+    context = min(limits.max_length, facts.max_position_embeddings)
+    facts, model_notes = model_for_bundle(inputs.recipe, "draft", choices.backend, facts, context)
+    static = choices.backend.static_capacity
+    # One more than any call needs: a row that idles at the end of its context is padded to a chunk as well.
+    capacity = aligned_capacity(context + max(limits.prefill_chunk, 2))
+    graph = replace(
+        _draft_graph(inputs.graph, facts),
+        compute_dtype=choices.draft_support.compute_dtype,
+        capacity=capacity if static else None,
+        capacity_buckets=(capacity,) if static else buckets_from_capacity(capacity),
+    )
+    items = memory_from_plan(facts, choices.draft_scheme, graph, limits)
+    return DraftDecision(
+        spec=ModelDraftSpec("model", source.uri, choices.draft_scheme, context),
+        model=DraftPlan(
+            model=TargetPlan(source.uri, choices.draft_scheme, facts, source.tokens),
+            graph=graph,
+            profiles=draft_profiles(choices.backend, limits),
+            weights="own",
+        ),
+        memory=tuple(replace(item, name=f"draft {item.name}") for item in items),
+        notes=(*model_notes, *_context_notes(context, limits), *_padding_notes(inputs.facts, facts)),
+    )
+
+
+def _first_layers(inputs: DraftInputs, layers: int) -> DraftDecision:
+    facts = inputs.facts
+    if layers > facts.num_hidden_layers:
+        raise SpeccError(
+            "SPC322",
+            inputs.recipe.place("draft", "layers"),
+            f"{layers} layers of {facts.num_hidden_layers}",
+            "a draft of kind self is the first layers of the target",
+            f"layers: {max(1, facts.num_hidden_layers // 4)}",
+        )
+    first = replace(facts, num_hidden_layers=layers, layers=facts.layers[:layers])
+    context = inputs.limits.max_length
+    note = (
+        f"draft: the first {layers} of {facts.num_hidden_layers} layers, over the target's files and caches; "
+        "ONNX Runtime holds these layers' weights, and the head, once more in memory."
+    )
+    return DraftDecision(
+        spec=SelfDraftSpec("self", layers, context),
+        model=DraftPlan(
+            model=TargetPlan(inputs.target.uri, inputs.choices.scheme, first, inputs.target.tokens),
+            graph=_draft_graph(inputs.graph, first),
+            profiles=draft_profiles(inputs.choices.backend, inputs.limits),
+            weights="target",
+        ),
+        memory=tuple(
+            replace(item, name=f"draft {item.name}")
+            for item in memory_from_plan(first, inputs.choices.scheme, inputs.graph, inputs.limits)
+            if item.name.startswith("weights")
+        ),
+        notes=(note,),
+    )
+
+
+def _draft_graph(target: GraphPlan, facts: ModelFacts) -> GraphPlan:
+    """Return the target's graph plan as far as it holds for a draft: one logit row, no features, one variant."""
+    support = min(DRAFT_SUPPORT, facts.emitted_vocab_size)
+    return replace(
+        target,
+        max_logit_rows=1,
+        candidates=support if MODES[target.acceptance].takes_q else target.candidates,
+        features=(),
+        variants=("main",),
+        role="draft",
+    )
+
+
+def _refuse_target(recipe: Recipe, target: SourceCheckpoint, draft: SourceCheckpoint) -> None:
+    """Refuse the target under another name; the recipe refuses it under the same one."""
+    weights = [{header.file.resolve() for header in source.headers.values()} for source in (target, draft)]
+    if weights[0] and weights[0] == weights[1]:
+        raise SpeccError(
+            "SPC321",
+            recipe.place("draft", "model"),
+            f"{draft.uri} and {target.uri} are the same files",
+            "a draft as slow as the target cannot speed it up",
+            "name a smaller model of the same tokenizer, or draft: {kind: self, layers: N}",
+        )
+
+
+def _context_notes(context: int, limits: LimitsSpec) -> tuple[str, ...]:
+    if context >= limits.max_length:
+        return ()
+    return (f"draft context {context} of {limits.max_length} tokens: beyond it a request decodes autoregressively.",)
+
+
+def _padding_notes(target: ModelFacts, draft: ModelFacts) -> tuple[str, ...]:
+    if target.vocab_size == draft.vocab_size:
+        return ()
+    rows = f"{draft.vocab_size} rows, the target has {target.vocab_size}"
+    return (f"draft vocabulary: {rows}; both are cut to the tokenizer's {target.emitted_vocab_size} ids.",)

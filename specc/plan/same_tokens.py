@@ -1,0 +1,63 @@
+"""Whether two tokenizers give every id the same token: the target judges drafted ids by its own vocabulary."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from specc.checkpoint.source import SourceCheckpoint
+from specc.errors import SpeccError
+from specc.recipe.schema import Recipe
+
+# How GGUF files name the rows of the embedding beyond the tokenizer.
+PADDING: Final = re.compile(r"\[PAD\d+\]")
+SHOWN: Final = 6
+
+
+def check_same_tokens(recipe: Recipe, target: SourceCheckpoint, draft: SourceCheckpoint) -> None:
+    """Refuse a draft whose tokenizer is not the target's.
+
+    Raises:
+        SpeccError: SPC320 with the ids that differ; or one of the two has no tokenizer; or the draft's embedding does
+            not cover the ids that the target emits.
+    """
+    ours, theirs = _tokens(target), _tokens(draft)
+    if (ours is None) != (theirs is None):
+        bare = "target" if ours is None else "draft"
+        raise _different(
+            recipe, f"the {bare} has no tokenizer", f"name the tokenizer in {bare}.tokenizer, or take another draft"
+        )
+    if ours is not None and theirs is not None and ours != theirs:
+        differing = sorted(i for i in ours.keys() | theirs.keys() if ours.get(i) != theirs.get(i))
+        named = ", ".join(
+            f"{i} is {_shown(ours.get(i))}, in the draft {_shown(theirs.get(i))}" for i in differing[:SHOWN]
+        )
+        more = f", and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+        raise _different(
+            recipe, f"{len(differing)} ids differ: {named}{more}", "take a draft of the same tokenizer, or draft: ngram"
+        )
+    emitted = target.facts.emitted_vocab_size
+    if ours is None and draft.facts.emitted_vocab_size != emitted:
+        got = f"neither has a tokenizer, and the vocabularies have {emitted} and {draft.facts.emitted_vocab_size} ids"
+        raise _different(recipe, got, "name the tokenizers in target.tokenizer and draft.tokenizer")
+    if draft.facts.vocab_size < emitted:
+        got = f"the draft has {draft.facts.vocab_size} rows of embedding, the target emits {emitted} ids"
+        raise _different(recipe, got, "take a draft of the same vocabulary")
+
+
+def _tokens(source: SourceCheckpoint) -> dict[int, str] | None:
+    """Return the token of each id, padding left out; None without a tokenizer."""
+    tokenizer = source.tokenizer()
+    if tokenizer is None:
+        return None
+    vocabulary: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+    return {i: token for token, i in vocabulary.items() if not PADDING.fullmatch(token)}
+
+
+def _shown(token: str | None) -> str:
+    return "nothing" if token is None else repr(token)
+
+
+def _different(recipe: Recipe, got: str, fix: str) -> SpeccError:
+    why = "an id that the draft proposes must stand for the same token in the target"
+    return SpeccError("SPC320", recipe.place("draft", "model"), got, why, fix)

@@ -1,0 +1,193 @@
+"""Drafts from a draft engine: a small model, or the first layers of the target over the target's own caches.
+
+A round feeds each row what its draft cache lacks, the anchor last, which gives the first draft; then every draft but
+the last is fed for the next one. All rows of a step share these calls. The committed tokens tell how much of the cache
+still holds: rows of the tokens fed before, then of the drafts that were accepted, min(L + a, L - 1 + gamma) in all. So
+a full acceptance leaves two tokens to feed, and whatever was decoded autoregressively in between is fed in chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from specc.bundle.manifest import LimitsSpec
+from specc.errors import SpeccBug
+from specc.runtime.call_costs import CallCosts
+from specc.runtime.draft_law import DraftLaw
+from specc.runtime.drafters.drafter import Ask, Proposal
+from specc.runtime.grouping import CallPlanner, Need
+from specc.runtime.runners.runner import Arrays, TargetRunner
+from specc.runtime.target_call import IdleRow, Row, check_inputs, inputs_from_rows
+
+
+@dataclass
+class Fed:
+    """What the draft's cache holds of one slot.
+
+    Attributes:
+        rows: cache rows of committed tokens.
+        drafts: tokens of the rows after them, as they were drafted.
+    """
+
+    rows: int = 0
+    drafts: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Cache rows in all."""
+        return self.rows + len(self.drafts)
+
+    def kept(self, ids: Sequence[int]) -> int:
+        """Return how many rows hold for these committed tokens; the anchor is to be fed in any case."""
+        accepted = 0
+        for draft, token in zip(self.drafts, ids[self.rows :], strict=False):
+            if draft != token:
+                break
+            accepted += 1
+        return min(self.rows + accepted, len(ids) - 1)
+
+
+@dataclass
+class Burst:
+    """One row while it drafts.
+
+    Attributes:
+        ask: of the row.
+        limit: drafts that it gets: what it asks for, as far as the draft's context reaches.
+        past: valid rows of its draft cache.
+        pending: tokens to feed in the next call.
+        drafts: so far.
+        laws: what they were drawn from, each (ids, probabilities); empty when they were not drawn.
+    """
+
+    ask: Ask
+    limit: int
+    past: int
+    pending: tuple[int, ...]
+    drafts: list[int]
+    laws: list[tuple[np.ndarray, np.ndarray]]
+
+
+class EngineDrafter:
+    """A `BatchDrafter` over a loaded draft engine.
+
+    Args:
+        runner: the draft engine; this alone steps it.
+        limits: of the manifest.
+        context: most tokens of a sequence that the draft reads.
+        vocab_size: ids that a draft may have.
+        costs: of draft calls.
+        shares_caches: its caches are those of the target's first layers, so that the target feeds them.
+
+    Raises:
+        SpeccError: SPC711 the engine requires an input that this runtime does not know.
+    """
+
+    def __init__(
+        self,
+        runner: TargetRunner,
+        limits: LimitsSpec,
+        *,
+        context: int,
+        vocab_size: int,
+        costs: CallCosts,
+        shares_caches: bool,
+    ) -> None:
+        check_inputs(runner.spec)
+        self._runner = runner
+        self._chunk = max(limits.prefill_chunk, 2)  # as its profiles
+        self._context = context
+        self._vocab_size = vocab_size
+        self._planner = CallPlanner(costs)
+        self._shares_caches = shares_caches
+        self._fed: dict[int, Fed] = {}
+
+    def begin(self, slot: int) -> None:
+        """Forget what the slot held."""
+        self._fed.pop(slot, None)
+
+    def propose(self, asks: Mapping[int, Ask], cached: Mapping[int, int]) -> dict[int, Proposal]:
+        """Return the proposal of every row that asks for drafts, see BatchDrafter.
+
+        A row that is more than one chunk behind is fed one chunk, and proposes nothing yet.
+        """
+        self._fed = {slot: fed for slot, fed in self._fed.items() if slot in cached}
+        valid = dict(cached) if self._shares_caches else {slot: fed.end for slot, fed in self._fed.items()}
+        bursts = {slot: burst for slot, ask in sorted(asks.items()) if (burst := self._burst(slot, ask, cached))}
+        if bursts:
+            valid |= {slot: burst.past for slot, burst in bursts.items()}
+            self._reserve(bursts, valid, slots=max(cached) + 1)
+        waiting = bursts
+        while waiting:
+            self._feed(waiting, valid)
+            waiting = {slot: burst for slot, burst in waiting.items() if burst.pending}
+        return {slot: _proposal(bursts.get(slot)) for slot, ask in asks.items() if ask.limit > 0}
+
+    def _burst(self, slot: int, ask: Ask, cached: Mapping[int, int]) -> Burst | None:
+        """Return what the row feeds first; None where the draft has nothing to do."""
+        limit = min(ask.limit, self._context + 1 - len(ask.ids))  # rows of the anchor and all drafts but the last
+        if limit < 1 and (ask.limit > 0 or len(ask.ids) > self._context or self._shares_caches):
+            return None
+        past = cached[slot] if self._shares_caches else self._fed.setdefault(slot, Fed()).kept(ask.ids)
+        rest = tuple(ask.ids[past : past + self._chunk + 1])
+        if len(rest) > self._chunk:
+            limit = 0
+        return Burst(ask, limit, past, rest[: self._chunk], [], [])
+
+    def _reserve(self, bursts: Mapping[int, Burst], valid: Mapping[int, int], slots: int) -> None:
+        """Make room for every call of the round at once: capacity that follows each call would move the caches.
+
+        A row that waits while others are fed is padded as far as the widest of them.
+        """
+        ends = [burst.past + len(burst.pending) + max(burst.limit - 1, 0) for burst in bursts.values()]
+        widest = max(len(burst.pending) for burst in bursts.values())
+        self._runner.reserve(slots, max(*ends, *valid.values()) + widest)
+
+    def _feed(self, rows: Mapping[int, Burst], valid: dict[int, int]) -> None:
+        """Feed each row its pending tokens, and take the draft that follows where the row wants one."""
+        needs = tuple(Need(slot, len(burst.pending), 1) for slot, burst in rows.items())
+        for plan in self._planner.plan(needs):
+            slots = range(plan.first_slot, plan.first_slot + plan.shape.batch)
+            served = {slot: rows[slot] for slot in plan.slots}
+            call_rows: list[Row | IdleRow] = [
+                Row(served[slot].pending, (), served[slot].past, served[slot].ask.sampling)
+                if slot in served
+                else IdleRow(valid.get(slot, 0))
+                for slot in slots
+            ]
+            inputs = inputs_from_rows(self._runner.spec, plan.shape, call_rows)
+            outputs = self._runner.step(plan.first_slot, inputs)
+            for slot, burst in served.items():
+                burst.past += len(burst.pending)
+                valid[slot] = burst.past
+                self._take(burst, slot - plan.first_slot, outputs)
+                self._record(slot, burst)
+
+    def _take(self, burst: Burst, row: int, outputs: Arrays) -> None:
+        burst.pending = ()
+        if len(burst.drafts) >= burst.limit:
+            return
+        token = int(outputs["next_token"][row])
+        if not 0 <= token < self._vocab_size:
+            raise SpeccBug(f"the draft engine drafted id {token}, the vocabulary has {self._vocab_size}")
+        burst.drafts.append(token)
+        if "q_ids" in outputs:
+            burst.laws.append((outputs["q_ids"][row], outputs["q_probs"][row]))
+        if len(burst.drafts) < burst.limit:
+            burst.pending = (token,)
+
+    def _record(self, slot: int, burst: Burst) -> None:
+        """Note what the slot's cache holds now: every draft but the last was fed."""
+        if not self._shares_caches:
+            committed = min(burst.past, len(burst.ask.ids))
+            self._fed[slot] = Fed(committed, tuple(burst.drafts[: burst.past - committed]))
+
+
+def _proposal(burst: Burst | None) -> Proposal:
+    if burst is None or not burst.drafts:
+        return Proposal(())
+    q = DraftLaw(*(np.stack(arrays) for arrays in zip(*burst.laws, strict=True))) if burst.laws else None
+    return Proposal(tuple(burst.drafts), q)

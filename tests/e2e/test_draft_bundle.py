@@ -1,0 +1,133 @@
+"""A bundle with a draft engine, built through the pipeline from tiny folders of one tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from specc import pipeline
+from specc.bundle.certificate import Certificate
+from specc.bundle.manifest import Manifest
+from specc.bundle.read import open_bundle
+from specc.bundle.record import record_from_file
+from specc.cli.main import status_from_arguments
+from specc.runtime import GenerationParams, Session
+from tests.tiny_models import TinyLlama, llama_folder
+
+RECIPE = """\
+recipe: 1
+name: {name}
+target: {{model: big}}
+draft: {draft}
+gamma: {{max: 4, default: 3}}
+gpu: cpu
+limits: {{max_batch: 2, max_input: 60, max_output: 40, prefill_chunk: 16}}
+"""
+PROMPTS = ["hello world", "a", "The quick brown fox jumps over"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("models")
+    llama_folder(root / "big", TinyLlama(num_hidden_layers=3, seed=1))
+    for name, seed in (("small", 2), ("other", 3)):
+        sizes = TinyLlama(vocab_size=270, hidden_size=32, intermediate_size=48, num_hidden_layers=1, seed=seed)
+        llama_folder(root / name, sizes)
+    return root
+
+
+def built(folder: Path, name: str, draft: str) -> tuple[Path, Manifest]:
+    recipe = folder / f"{name}.yaml"
+    recipe.write_text(RECIPE.format(name=name, draft=draft))
+    assert status_from_arguments(["build", str(recipe), "--out", str(folder / "out")]) == 0
+    bundle = folder / "out" / name
+    return bundle, open_bundle(bundle, "full")
+
+
+@pytest.fixture(scope="module")
+def model_bundle(folder) -> tuple[Path, Manifest]:
+    return built(folder, "model", "{kind: model, model: small}")
+
+
+@pytest.fixture(scope="module")
+def self_bundle(folder) -> tuple[Path, Manifest]:
+    return built(folder, "self", "{kind: self, layers: 2}")
+
+
+def engine_files(bundle: Path) -> set[str]:
+    return {file.name for file in (bundle / "engines").iterdir()}
+
+
+def test_a_draft_model_has_an_engine_and_files_of_its_own(model_bundle):
+    bundle, manifest = model_bundle
+    assert [(engine.role, engine.variant, engine.file) for engine in manifest.engines] == [
+        ("target", "main", "engines/target.onnx"),
+        ("target", "logits", "engines/target.logits.onnx"),
+        ("draft", "main", "engines/draft.onnx"),
+    ]
+    own = {"draft.onnx", "draft.model.safetensors", "draft.tables.safetensors"}
+    assert own | {"model.safetensors", "tables.safetensors"} < engine_files(bundle)
+
+
+def test_the_first_layers_share_the_targets_file(self_bundle):
+    bundle, _ = self_bundle
+    own = {"draft.onnx", "draft.tables.safetensors"}
+    assert engine_files(bundle) == own | {
+        "target.onnx", "target.logits.onnx", "model.safetensors", "tables.safetensors",
+    }  # fmt: skip
+    content = (bundle / "engines" / "draft.onnx").read_bytes()
+    assert b"model.safetensors" in content
+    assert b"model.layers.1." in content
+    assert b"model.layers.2." not in content
+
+
+def test_another_draft_builds_nothing_of_the_target_again(folder, model_bundle, self_bundle, monkeypatch):
+    wrote: list[tuple[str, str]] = []
+
+    def watched(name: str):
+        real = getattr(pipeline, name)
+
+        def write(plan, *rest):
+            wrote.append((name, plan.graph.role))
+            real(plan, *rest)
+
+        monkeypatch.setattr(pipeline, name, write)
+
+    for name in ("write_weights", "write_graphs"):
+        watched(name)
+    built(folder, "other", "{kind: model, model: other}")
+    assert sorted(wrote) == [("write_graphs", "draft"), ("write_weights", "draft")]
+    wrote.clear()
+    built(folder, "fewer", "{kind: self, layers: 1}")
+    assert wrote == [("write_graphs", "draft")]  # over the target's weights
+
+
+@pytest.mark.parametrize("kind", ["model", "self"])
+def test_the_build_certified_the_pair_and_measured_both_engines(kind, request):
+    bundle, _ = request.getfixturevalue(f"{kind}_bundle")
+    certificate = record_from_file(Certificate, bundle / "certificate.json")
+    assert certificate.status == "passed"
+    assert sum(check.rounds for check in certificate.parity) > 0
+    for costs in (certificate.step_costs, certificate.draft_step_costs):
+        assert {(cost.batch, cost.tokens) for cost in costs} >= {(1, 1), (1, 2), (2, 1)}
+
+
+@pytest.mark.parametrize("kind", ["model", "self"])
+def test_a_loaded_pair_gives_the_ids_of_ar_decoding(kind, request):
+    bundle, _ = request.getfixturevalue(f"{kind}_bundle")
+    with Session.load(bundle, threads=1) as session:
+        for temperature in (0.0, 0.9):
+            settings = {"max_new_tokens": 24, "temperature": temperature, "seed": 7, "ignore_eos": True}
+            plain = session.generate(PROMPTS, GenerationParams(mode="ar", **settings))
+            drafted = session.generate(PROMPTS, GenerationParams(mode="spec", **settings))
+            assert [g.token_ids for g in drafted] == [g.token_ids for g in plain]
+            assert sum(g.statistics.rounds for g in drafted) > 0
+
+
+def test_a_built_pair_is_built_again_from_the_store(folder, model_bundle, capsys):
+    bundle, _ = model_bundle
+    before = {path: path.stat().st_mtime_ns for path in bundle.rglob("*")}
+    built(folder, "model", "{kind: model, model: small}")
+    assert "(unchanged)" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in bundle.rglob("*")} == before

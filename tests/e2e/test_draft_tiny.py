@@ -1,0 +1,235 @@
+"""Draft engines on tiny random models: speculative ids equal AR ids, and a draft that equals its target loses nothing.
+
+Kinds: a smaller model with its own weights and a padded vocabulary, the target's weights once more, and the target's
+first layers over its caches. Rows queue for one session; the AR reference is made once a cell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from specc.bundle.certificate import StepCost
+from specc.bundle.manifest import AcceptanceMode, DraftSpec, ModelDraftSpec, SelfDraftSpec
+from specc.graph.drafters.interface import draft_interface
+from specc.runtime import Generation, GenerationParams, Session
+from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner
+from specc.runtime.runners.runner import neutral_inputs
+from specc.speculation.modes import DRAFT_SUPPORT, MODES
+from specc.speculation.step_costs import table_from_step_costs
+from tests.double_runner import ToyModel, toy_manifest
+from tests.oracle_drafters import rounds_from_corruption
+from tests.tiny_engines import EMITTED, TinyEngines, tiny_engines, tiny_graph_plan
+from tests.tiny_models import TinyLlama
+
+TARGET = TinyLlama()
+SMALLER = TinyLlama(
+    vocab_size=272,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    num_key_value_heads=1,
+    seed=5,
+)
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {"temperature": 0.0},
+    {"temperature": 0.3},
+    {"temperature": 1.2},
+    {"temperature": 0.8, "top_k": 20, "top_p": 0.9, "min_p": 0.02},
+)
+LONGEST = 96
+CHUNK = 8
+FALSE_ALARM = 1e-4
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A request, and what AR decoding gives for it."""
+
+    prompt: tuple[int, ...]
+    params: GenerationParams
+    reference: Generation
+
+
+class Pairs:
+    """The engines of each acceptance mode and kind of draft, made once."""
+
+    def __init__(self, folder) -> None:
+        self._folder = folder
+        self._made: dict[str, TinyEngines] = {}
+
+    def _engines(self, name: str, sizes: TinyLlama, **graph: Any) -> TinyEngines:
+        if name not in self._made:
+            self._made[name] = tiny_engines(self._folder / name, sizes, tiny_graph_plan(**graph))
+        return self._made[name]
+
+    def target(self, acceptance: AcceptanceMode) -> OnnxRuntimeRunner:
+        return self._engines(f"target-{acceptance}", TARGET, acceptance=acceptance).runner()
+
+    def draft(self, kind: str, acceptance: AcceptanceMode, target: OnnxRuntimeRunner) -> OnnxRuntimeRunner:
+        sizes = {"smaller": SMALLER, "equal": TARGET, "self": replace(TARGET, num_hidden_layers=1)}[kind]
+        candidates = DRAFT_SUPPORT
+        engines = self._engines(
+            f"{kind}-{acceptance}",
+            sizes,
+            acceptance=acceptance,
+            role="draft",
+            variants=("main",),
+            max_logit_rows=1,
+            candidates=candidates,
+        )
+        return engines.runner(**({"caches": target.caches} if kind == "self" else {}))
+
+    def session(
+        self, kind: str | None, acceptance: AcceptanceMode = "coupled", *, context: int = LONGEST, costs=None, **limits
+    ) -> Session:
+        runner = self.target(acceptance)
+        drafts: DraftSpec = ModelDraftSpec("model", kind or "", "f32", context)
+        if kind == "self":
+            drafts = SelfDraftSpec("self", 1, context)
+        given = {"max_length": LONGEST, "prefill_chunk": CHUNK, "max_batch": 4, **limits}
+        manifest = toy_manifest(ToyModel(vocab_size=EMITTED), runner.spec, draft=drafts, **given)
+        manifest = replace(manifest, tokenizer=None, acceptance=acceptance)
+        draft_runner = None if kind is None else self.draft(kind, acceptance, runner)
+        return Session(manifest, runner, None, costs, draft_runner=draft_runner, draft_step_costs=costs)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory) -> Pairs:
+    return Pairs(tmp_path_factory.mktemp("pairs"))
+
+
+@pytest.fixture(scope="module")
+def cells(pairs) -> list[Cell]:
+    alone = pairs.session(None, max_batch=1)
+    rng = np.random.default_rng(11)
+    made = []
+    for index, (settings, seed) in enumerate(product(SETTINGS, range(4))):
+        prompt = tuple(rng.integers(0, 256, 1 + index * 7 % 40).tolist())
+        params = GenerationParams(max_new_tokens=2 + index * 5 % 26, seed=seed, mode="ar", **settings)
+        made.append(Cell(prompt, params, alone.generate([prompt], params)[0]))
+    return made
+
+
+def generated(session: Session, cells: list[Cell], **changes: Any) -> list[Generation]:
+    return session.generate([c.prompt for c in cells], [replace(c.params, **changes) for c in cells])
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 5, 8])
+@pytest.mark.parametrize("kind", ["smaller", "equal", "self"])
+@pytest.mark.parametrize("max_batch", [1, 4])
+def test_speculative_ids_equal_ar_ids(pairs, cells, max_batch, kind, gamma):
+    session = pairs.session(kind, max_batch=max_batch)
+    generations = generated(session, cells, mode="spec", gamma=gamma)
+    assert [g.token_ids for g in generations] == [c.reference.token_ids for c in cells]
+    assert sum(g.statistics.rounds for g in generations) > len(cells)
+    if kind == "equal":
+        assert_nothing_lost(generations, cells, gamma)
+
+
+def assert_nothing_lost(generations: list[Generation], cells: list[Cell], gamma: int) -> None:
+    """Every draft was accepted: rounds of gamma + 1 tokens, but for the last one, which the length cuts."""
+    for cell, made in zip(cells, generations, strict=True):
+        # A prompt whose last chunk is one token ends in a round; another ends in a call that gives the first token.
+        ends_in_round = len(cell.prompt) % CHUNK == 1
+        rounds = rounds_from_corruption(len(made.token_ids) + ends_in_round, gamma, 0)
+        assert made.statistics.rounds == len(rounds)
+        assert made.statistics.proposed == sum(proposed for proposed, _ in rounds)
+        assert made.statistics.accepted == made.statistics.proposed
+
+
+@pytest.mark.parametrize("acceptance", ["greedy", "rejection", "block"])
+def test_a_draft_that_equals_its_target_loses_nothing_in_any_mode(pairs, cells, acceptance):
+    """Where drafts are drawn, from q = p: truncation keeps fewer ids than a draft may be drawn from."""
+    fitting = [c for c in cells if c.params.temperature == 0 or c.params.top_k]
+    if not MODES[acceptance].samples:
+        fitting = [c for c in cells if c.params.temperature == 0]
+    session = pairs.session("equal", acceptance)
+    for gamma in (1, 4):
+        generations = generated(session, fitting, mode="spec", gamma=gamma)
+        assert_nothing_lost(generations, fitting, gamma)
+
+
+@pytest.mark.parametrize("acceptance", ["rejection", "block"])
+def test_drawn_drafts_of_another_model_leave_the_law_of_the_target(pairs, acceptance):
+    """Two tokens after a one-token prompt, in one round of one draft: their joint law, over 16 pairs."""
+    seeds, prompt, top_k = 3000, 65, 4
+    session = pairs.session("smaller", acceptance)
+    params = [
+        GenerationParams(max_new_tokens=2, temperature=0.9, top_k=top_k, seed=seed, mode="spec", gamma=1)
+        for seed in range(seeds)
+    ]
+    made = session.generate([[prompt]] * seeds, params)
+    accepted = sum(g.statistics.accepted for g in made)
+    assert 0 < accepted < sum(g.statistics.proposed for g in made) == seeds
+    logits = pairs._engines(f"target-{acceptance}", TARGET).runner("logits")
+
+    def law(ids: tuple[int, ...]) -> dict[int, float]:
+        row = last_logits(logits, ids).astype(np.float64) / 0.9
+        kept = np.argsort(-row, kind="stable")[:top_k]
+        weights = np.exp(row[kept] - row.max())
+        return dict(zip(kept.tolist(), (weights / weights.sum()).tolist(), strict=True))
+
+    joint = {(a, b): p * q for a, p in law((prompt,)).items() for b, q in law((prompt, a)).items()}
+    counts = Counter(g.token_ids for g in made)
+    assert set(counts) <= set(joint)
+    often = [pair for pair, p in joint.items() if p * seeds >= 5]
+    observed = [*(counts[pair] for pair in often), sum(n for pair, n in counts.items() if pair not in often)]
+    wanted = [
+        *(joint[pair] * seeds for pair in often),
+        seeds * sum(p for pair, p in joint.items() if pair not in often),
+    ]
+    statistic = sum((o - w) ** 2 / w for o, w in zip(observed, wanted, strict=True) if w > 0)
+    assert stats.chi2.sf(statistic, len(often)) > FALSE_ALARM
+
+
+def last_logits(runner: OnnxRuntimeRunner, ids: tuple[int, ...]) -> np.ndarray:
+    """Return the logits after the ids, fed in one chunk."""
+    given = {
+        "input_ids": np.array([ids], dtype=np.int64),
+        "num_tokens": np.array([len(ids)]),
+        "past_lengths": np.zeros(1, dtype=np.int64),
+        "logit_rows": np.array([[len(ids) - 1]]),
+    }
+    runner.reserve(1, len(ids))
+    return runner.step(0, neutral_inputs(runner.spec, 1, given))["logits"][0, 0]
+
+
+@pytest.mark.parametrize("kind", ["smaller", "self"])
+@pytest.mark.parametrize("costs", ["flat", "steep"])
+def test_falling_back_throttling_and_coming_back_change_no_id(pairs, cells, kind, costs):
+    price = {"flat": lambda b, s: 1 + 0.001 * b * s, "steep": lambda b, s: 0.3 + b * s}[costs]
+    table = table_from_step_costs([StepCost(b, s, price(b, s)) for b in (1, 2, 4) for s in (1, 2, 4, 9)])
+    session = pairs.session(kind, costs=table)
+    generations = generated(session, cells, mode="auto")
+    assert [g.token_ids for g in generations] == [c.reference.token_ids for c in cells]
+    assert sum(len(g.fallbacks) for g in generations) > 0
+    assert sum(g.statistics.ar_steps for g in generations) > 0
+
+
+@pytest.mark.parametrize("gamma", [1, 4])
+def test_beyond_the_drafts_context_decoding_is_autoregressive(pairs, cells, gamma):
+    session = pairs.session("equal", context=20)
+    generations = generated(session, cells, mode="spec", gamma=gamma)
+    assert [g.token_ids for g in generations] == [c.reference.token_ids for c in cells]
+    for cell, made in zip(cells, generations, strict=True):
+        assert made.statistics.accepted == made.statistics.proposed
+        if len(cell.prompt) >= 20:
+            assert made.statistics.rounds == 0
+            assert made.statistics.no_proposal > 0 or len(made.token_ids) < 3
+    assert sum(g.statistics.rounds for g in generations) > 0
+
+
+def test_no_output_has_the_vocabulary_in_its_shape(pairs):
+    facts = pairs._engines("target-coupled", TARGET).source.facts
+    for acceptance in MODES:
+        graph = tiny_graph_plan(role="draft", acceptance=acceptance)
+        for tensor in draft_interface(facts, graph).outputs:
+            assert not {facts.vocab_size, facts.emitted_vocab_size} & set(tensor.shape)

@@ -1,0 +1,143 @@
+"""A draft that cannot draft for the target is refused while planning, with what differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, models
+
+from specc.bundle.manifest import EngineSpec, ModelDraftSpec, TensorSpec
+from specc.checkpoint.source import TensorHeader
+from specc.errors import SpeccError
+from specc.plan.make import plan_from_recipe
+from specc.recipe.load import recipe_from_text
+from specc.runtime import Session
+from specc.runtime.draft_engine import draft_engine
+from tests.double_runner import ToyModel, ToyRunner, toy_manifest
+from tests.draft_runner import ToyDraftRunner, toy_draft_spec
+from tests.stated_source import SMOLLM2_FACTS, StatedSource
+
+GOOD = """\
+recipe: 1
+name: x
+target: {model: ./big}
+draft: {kind: model, model: ./small}
+gpu: cpu
+"""
+WORDS = ["<s>", "</s>", "a", "b", "c"]
+
+
+@dataclass(frozen=True)
+class WordSource(StatedSource):
+    """A stated checkpoint whose tokenizer has these tokens; None is no tokenizer."""
+
+    uri: str = "./big"
+    words: tuple[str, ...] | None = tuple(WORDS)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def tokenizer(self) -> Tokenizer | None:
+        if self.words is None:
+            return None
+        return Tokenizer(models.WordLevel({word: i for i, word in enumerate(self.words)}, unk_token="<s>"))
+
+
+def source(words: list[str] | None, *, rows: int = 8, emitted: int | None = None) -> WordSource:
+    known = emitted or (rows if words is None else len(words))
+    facts = replace(SMOLLM2_FACTS, vocab_size=rows, emitted_vocab_size=known)
+    return WordSource(facts=facts, words=None if words is None else tuple(words))
+
+
+def refused(target: WordSource, draft: WordSource, text: str = GOOD) -> SpeccError:
+    with pytest.raises(SpeccError) as caught:
+        plan_from_recipe(recipe_from_text(text, "r.yaml", ()), target, draft)
+    return caught.value
+
+
+def test_spc320_special_tokens_that_mean_different_strings():
+    """A2: the same number of tokens, four of them others."""
+    error = refused(source(WORDS), source(["<bos>", "<eos>", "x", "b", "y"]))
+    assert (error.code, error.place) == ("SPC320", "r.yaml:4 draft.model")
+    assert error.got.startswith("4 ids differ: 0 is '<s>', in the draft '<bos>', 1 is '</s>', in the draft '<eos>'")
+    assert error.fix == "take a draft of the same tokenizer, or draft: ngram"
+
+
+def test_spc320_lists_the_first_ids_of_a_wholly_different_tokenizer():
+    """A5: another kind of tokenizer of the same size."""
+    error = refused(source(WORDS), source([f"▁{i}" for i in range(5)]))
+    assert error.code == "SPC320"
+    assert error.got.startswith("5 ids differ: 0 is '<s>', in the draft '▁0', ")
+    many = refused(source([f"t{i}" for i in range(20)], rows=20), source([f"u{i}" for i in range(20)], rows=20))
+    assert many.got.endswith(", and 14 more")
+
+
+def test_spc320_a_token_that_only_one_has():
+    error = refused(source(WORDS), source([*WORDS, "<tool>"]))
+    assert error.got == "1 ids differ: 5 is nothing, in the draft '<tool>'"
+
+
+def test_spc320_a_model_without_its_tokenizer():
+    error = refused(source(WORDS), source(None))
+    assert error.got == "the draft has no tokenizer"
+    assert error.fix.startswith("name the tokenizer in draft.tokenizer")
+    assert refused(source(None), source(WORDS)).got == "the target has no tokenizer"
+
+
+def test_spc320_two_models_without_tokenizers_and_other_sizes():
+    error = refused(source(None, rows=8), source(None, rows=9))
+    assert error.got == "neither has a tokenizer, and the vocabularies have 8 and 9 ids"
+
+
+def test_spc320_an_embedding_that_does_not_cover_the_targets_ids():
+    """A8: rows of the head or of the embedding that the other model lacks."""
+    error = refused(source(WORDS, rows=8, emitted=5), source(WORDS, rows=4, emitted=4))
+    assert error.got == "the draft has 4 rows of embedding, the target emits 5 ids"
+
+
+def test_spc321_the_target_under_another_name(tmp_path: Path):
+    """C8: a link to the target's folder."""
+    file = tmp_path / "model.safetensors"
+    file.touch()
+    link = tmp_path / "link.safetensors"
+    link.symlink_to(file)
+    sources = [
+        replace(source(WORDS), uri=uri, headers={"w": TensorHeader("w", (1,), "f32", path, 0, 4, plain=True)})
+        for uri, path in (("./big", file), ("./small", link))
+    ]
+    error = refused(*sources)
+    assert (error.code, error.place) == ("SPC321", "r.yaml:4 draft.model")
+    assert error.got == "./small and ./big are the same files"
+    assert error.fix.startswith("name a smaller model")
+
+
+def test_spc322_more_layers_than_the_target_has():
+    text = GOOD.replace("{kind: model, model: ./small}", "{kind: self, layers: 31}")
+    with pytest.raises(SpeccError) as caught:
+        plan_from_recipe(recipe_from_text(text, "r.yaml", ()), StatedSource())
+    error = caught.value
+    assert (error.code, error.place) == ("SPC322", "r.yaml:4 draft.layers")
+    assert error.got == "31 layers of 30"
+    assert error.fix == "layers: 7"
+
+
+def test_spc711_a_draft_engine_that_requires_an_unknown_input():
+    spec = toy_draft_spec()
+    taps = TensorSpec("taps", "f32", ("B", "S", 8), True, None)
+    runner = ToyDraftRunner(ToyModel(), replace(spec, inputs=(*spec.inputs, taps)))
+    manifest = toy_manifest(ToyModel(), draft=ModelDraftSpec("model", "small", "f32", 96))
+    with pytest.raises(SpeccError) as caught:
+        Session(manifest, ToyRunner(ToyModel()), draft_runner=runner)
+    assert (caught.value.code, caught.value.place) == ("SPC711", "engines/draft.onnx taps")
+
+
+def test_spc713_a_bundle_whose_draft_engine_is_missing():
+    manifest = toy_manifest(ToyModel(), draft=ModelDraftSpec("model", "small", "f32", 96))
+    with pytest.raises(SpeccError) as caught:
+        draft_engine(manifest, Path("bundle"))
+    error = caught.value
+    assert error.code == "SPC713"
+    assert error.got == "engines are [('target', 'main')]"
+    assert "draft.kind model needs a draft engine" in error.why
+    assert isinstance(manifest.engines[0], EngineSpec)

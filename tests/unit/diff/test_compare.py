@@ -1,0 +1,154 @@
+"""`specc diff` on two bundles that were really built, and on their recipes, plans and locks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from specc.bundle.certificate import Certificate
+from specc.bundle.record import record_from_file, text_from_record
+from specc.cli.main import status_from_arguments
+from specc.diff.compare import comparison_from_sides
+from specc.diff.measured import measured_notes, predicted_speedup_of
+from specc.diff.side import side_from_path
+from specc.pipeline import plan_from_file
+from tests.tiny_models import llama_folder
+
+RECIPE = """\
+recipe: 1
+name: one
+target: {model: model}
+draft: {kind: ngram}
+gamma: 4
+gpu: cpu
+limits: {max_batch: 2, max_input: 64, max_output: 32, prefill_chunk: 16}
+"""
+PLANNED = partial(plan_from_file, overrides=(), offline=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Return a folder with recipes one.yaml and two.yaml, and their bundles below build/."""
+    folder = tmp_path_factory.mktemp("diff")
+    llama_folder(folder / "model")
+    (folder / "one.yaml").write_text(RECIPE)
+    (folder / "two.yaml").write_text(RECIPE.replace("one", "two").replace("gamma: 4", "gamma: 6").replace("64", "128"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECC_CACHE", str(folder / "cache"))  # other tests look at what lies in the common one
+        for name in ("one", "two"):
+            assert status_from_arguments(["build", str(folder / f"{name}.yaml"), "--out", str(folder / "build")]) == 0
+    return folder
+
+
+def compared(a: Path, b: Path):
+    return comparison_from_sides(side_from_path(a, PLANNED), side_from_path(b, PLANNED))
+
+
+def changed(comparison) -> dict[str, dict[str, tuple[str | None, str | None]]]:
+    return {part.part: {change.key: (change.a, change.b) for change in part.changes} for part in comparison.changes}
+
+
+def test_two_bundles(folder):
+    comparison = compared(folder / "build" / "one", folder / "build" / "two")
+    found = changed(comparison)
+    assert found["recipe"] == {
+        "gamma.default": ("4", "6"),
+        "gamma.max": ("4", "6"),
+        "limits.max_input": ("64", "128"),
+        "name": ('"one"', '"two"'),
+    }
+    assert found["plan"]["graph.max_logit_rows"] == ("5", "7")
+    assert found["sources"] == found["toolchain"] == {}
+    assert set(found["engines"]) == {"engines/target.logits.onnx.sha256", "engines/target.onnx.sha256"}
+    effects = {part.part: {q.name: q for q in part.quantities} for part in comparison.effects}
+    assert set(effects) == {"size", "memory", "step costs", "acceptance (MAL)", "predicted speed-up"}
+    bytes_below = sum(path.stat().st_size for path in (folder / "build" / "one" / "engines").iterdir())
+    assert effects["size"]["engines"].a == bytes_below
+    assert effects["memory"]["logits"].b > effects["memory"]["logits"].a
+    assert effects["step costs"]["T(1,1)"].a > 0
+    assert set(effects["acceptance (MAL)"]) == {"greedy", "t=1.2 k=50 p=0.9 min_p=0.02"}
+    assert not comparison.same
+
+
+def test_a_bundle_is_the_same_as_itself_its_recipe_its_plan_and_its_lock(folder):
+    bundle = folder / "build" / "one"
+    for other in (bundle, folder / "one.yaml", bundle / "plan.json", bundle / "recipe.lock.json"):
+        comparison = compared(bundle, other)
+        assert comparison.same, changed(comparison)
+        assert comparison.notes == ()
+
+
+def test_parts_follow_from_what_both_sides_hold(folder):
+    bundle, lock = folder / "build" / "one", folder / "build" / "two" / "recipe.lock.json"
+    assert [part.part for part in compared(lock, bundle).changes] == ["sources", "toolchain"]
+    assert [part.part for part in compared(folder / "one.yaml", bundle / "plan.json").changes] == ["recipe", "plan"]
+
+
+def test_a_recipe_that_cannot_be_planned_is_compared_by_its_keys(folder):
+    other = folder / "other.yaml"
+    other.write_text(RECIPE.replace("{model: model}", "{model: missing}"))
+    comparison = compared(folder / "one.yaml", other)
+    assert changed(comparison) == {"recipe": {"target.model": ('"model"', '"missing"')}}
+    assert comparison.notes[0].startswith(f"{other} was not planned: SPC2")
+
+
+def test_a_changed_source_shows_in_the_lock(folder, tmp_path):
+    lock = folder / "build" / "one" / "recipe.lock.json"
+    document = json.loads(lock.read_text())
+    document["sources"]["target"]["files"][0]["sha256"] = "0" * 64
+    document["toolchain"]["numpy"] = "0"
+    (tmp_path / "recipe.lock.json").write_text(json.dumps(document))
+    found = changed(compared(lock, tmp_path / "recipe.lock.json"))
+    (key,) = found["sources"]
+    assert key == f"target.files.{document['sources']['target']['files'][0]['name']}"
+    assert set(found["toolchain"]) == {"numpy"}
+
+
+def test_a_certificate_of_another_manifest_is_left_out(folder, tmp_path):
+    bundle = folder / "build" / "one"
+    certificate = record_from_file(Certificate, bundle / "certificate.json")
+    kept = (bundle / "certificate.json").read_text()
+    try:
+        (bundle / "certificate.json").write_text(text_from_record(replace(certificate, manifest_sha256="0" * 64)))
+        comparison = compared(bundle, folder / "build" / "two")
+        assert [part.part for part in comparison.effects] == ["size", "memory"]
+        assert comparison.notes == (f"the certificate of {bundle} speaks of another manifest",)
+    finally:
+        (bundle / "certificate.json").write_text(kept)
+
+
+def test_other_machines_and_prompts_are_said(folder):
+    one = record_from_file(Certificate, folder / "build" / "one" / "certificate.json")
+    assert measured_notes(one, one) == ()
+    (machine,) = measured_notes(one, replace(one, machine="another"))
+    assert machine == f"measured on other machines: {one.machine}; another"
+    (prompts,) = measured_notes(one, replace(one, scope="full"))
+    assert prompts == "acceptance was measured on other prompts: build check, 3 bundled; full check, 3 bundled"
+
+
+def test_the_predicted_speedup_is_mal_over_the_cost_of_a_round(folder):
+    certificate = record_from_file(Certificate, folder / "build" / "one" / "certificate.json")
+    check = replace(certificate.parity[0], rounds=10, accepted=20, gamma=4)
+    costs = {(cost.batch, cost.tokens): cost.seconds for cost in certificate.step_costs}
+    predicted = predicted_speedup_of(certificate, check)
+    assert predicted == pytest.approx(3.0 * costs[1, 1] / costs[1, 5], rel=0.2)  # the table smooths measurements
+    drafted = replace(certificate, draft_step_costs=certificate.step_costs)
+    assert predicted_speedup_of(drafted, check) < predicted / 2
+    assert predicted_speedup_of(replace(certificate, step_costs=()), check) is None
+    assert predicted_speedup_of(certificate, replace(check, rounds=0)) is None
+
+
+def test_the_command_line(folder, capsys):
+    one, two = str(folder / "one.yaml"), str(folder / "two.yaml")
+    assert status_from_arguments(["diff", one, two]) == 0
+    shown = capsys.readouterr().out
+    assert "  gamma.max: 4 -> 6" in shown
+    assert max(map(len, shown.splitlines()[2:])) <= 80
+    assert status_from_arguments(["diff", one, two, "--exit-code"]) == 3
+    capsys.readouterr()
+    assert status_from_arguments(["diff", one, one, "--exit-code", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["same"] is True

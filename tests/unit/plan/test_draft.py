@@ -1,0 +1,116 @@
+"""What is planned for a draft model: nothing of it is inherited."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specc.bundle.manifest import ModelDraftSpec, SelfDraftSpec
+from specc.bundle.record import json_from_record, record_from_json
+from specc.checkpoint.facts import LayerFacts
+from specc.plan.draft import build_plan_of_draft
+from specc.plan.make import plan_from_recipe
+from specc.plan.plan import Plan
+from specc.recipe.schema import Recipe
+from tests.stated_source import SMOLLM2_FACTS, StatedSource
+
+BASE = {"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": {"kind": "model", "model": "d"}, "gpu": "cpu"}
+SMALL = replace(SMOLLM2_FACTS, num_hidden_layers=4, hidden_size=128, intermediate_size=256, num_attention_heads=2,
+                num_key_value_heads=1, max_position_embeddings=2048)  # fmt: skip
+
+
+def planned(source: StatedSource | None = None, draft_source: StatedSource | None = None, **keys) -> Plan:
+    recipe = Recipe.model_validate({**BASE, **keys})
+    return plan_from_recipe(recipe, source or StatedSource(), draft_source or StatedSource(uri="d", facts=SMALL))
+
+
+def test_a_plan_with_a_draft_model_is_a_record() -> None:
+    plan = planned()
+    assert record_from_json(Plan, json_from_record(plan)) == plan
+
+
+def test_the_draft_keeps_a_precision_of_its_own() -> None:
+    """C7: a scheme that the recipe does not state is the back end's default, never the target's."""
+    gpu = {"gpu": "rtx-4090", "target": {"model": "m", "scheme": "bf16"}}
+    plan = planned(**gpu)
+    assert plan.draft_model is not None
+    assert (plan.graph.compute_dtype, plan.draft_model.graph.compute_dtype) == ("bf16", "f16")
+    assert any(note.startswith("draft.scheme f16: the recipe states none") for note in plan.notes)
+    stated = planned(**gpu, draft={"kind": "model", "model": "d", "scheme": "bf16"})
+    assert isinstance(stated.draft, ModelDraftSpec)
+    assert stated.draft.scheme == "bf16"
+
+
+def test_a_draft_of_a_shorter_context_has_a_cap() -> None:
+    """C1: 2048 positions beside 8192."""
+    limits = {"max_input": 4096, "max_output": 1024}
+    plan = planned(limits=limits)
+    assert isinstance(plan.draft, ModelDraftSpec)
+    assert plan.draft.context == 2048
+    assert "draft context 2048 of 5120 tokens: beyond it a request decodes autoregressively." in plan.notes
+    assert plan.draft_model is not None
+    assert plan.draft_model.graph.capacity_buckets[-1] >= 2048 + plan.limits.prefill_chunk
+
+
+def test_vocabularies_that_differ_by_padding_are_cut_to_the_tokenizer() -> None:
+    """A1: 152064 and 151936 rows over one tokenizer."""
+    target = StatedSource(facts=replace(SMOLLM2_FACTS, vocab_size=152064, emitted_vocab_size=151665))
+    draft = StatedSource(uri="d", facts=replace(SMALL, vocab_size=151936, emitted_vocab_size=151665))
+    plan = planned(target, draft)
+    assert plan.draft_model is not None
+    assert plan.draft_model.model.facts.vocab_size == 151936
+    assert plan.draft_model.model.facts.emitted_vocab_size == plan.target.facts.emitted_vocab_size == 151665
+    assert any("151936 rows, the target has 152064" in note for note in plan.notes)
+
+
+def test_the_memory_table_counts_the_draft() -> None:
+    names = [item.name for item in planned().memory]
+    assert {"draft weights: mlp", "draft kv cache"} <= set(names)
+    first = plan_of_layers(8)
+    assert "draft kv cache" not in [item.name for item in first.memory]  # the target's own
+    assert any(item.name == "draft weights: mlp" for item in first.memory)
+
+
+def plan_of_layers(layers: int, target: StatedSource | None = None) -> Plan:
+    recipe = Recipe.model_validate({**BASE, "draft": {"kind": "self", "layers": layers}})
+    return plan_from_recipe(recipe, target or StatedSource())
+
+
+def test_the_first_layers_are_the_targets() -> None:
+    windows = tuple(LayerFacts(window=w, rope="main", experts=False) for w in (0, 16) * 15)
+    plan = plan_of_layers(3, StatedSource(facts=replace(SMOLLM2_FACTS, layers=windows)))
+    draft = plan.draft_model
+    assert draft is not None
+    assert plan.draft == SelfDraftSpec("self", 3, plan.limits.max_length)
+    assert (draft.model.facts.num_hidden_layers, draft.model.facts.layers) == (3, windows[:3])
+    assert draft.weights == "target"
+    assert draft.graph.capacity_buckets == plan.graph.capacity_buckets
+
+
+@pytest.mark.parametrize(("acceptance", "candidates"), [("coupled", 1024), ("rejection", 64), ("block", 64)])
+def test_drafts_are_drawn_from_64_ids_where_acceptance_weighs_them(acceptance, candidates) -> None:
+    plan = planned(acceptance=acceptance)
+    assert plan.draft_model is not None
+    assert (plan.draft_model.graph.candidates, plan.graph.candidates) == (candidates, 1024)
+
+
+def test_a_draft_engine_on_tensorrt_has_profiles_for_one_and_two_tokens() -> None:
+    plan = planned(gpu="rtx-4090")
+    assert plan.draft_model is not None
+    assert [(p.name, p.tokens) for p in plan.draft_model.profiles] == [
+        ("prefill", (1, 512, 512)), ("catch-up", (2, 2, 2)), ("decode", (1, 1, 1)),
+    ]  # fmt: skip
+
+
+def test_the_draft_is_built_as_a_model_of_its_own() -> None:
+    plan = planned()
+    build = build_plan_of_draft(plan)
+    assert build is not None
+    assert plan.draft_model is not None
+    assert (build.target, build.graph, build.backend.profiles) == (
+        plan.draft_model.model, plan.draft_model.graph, plan.draft_model.profiles,
+    )  # fmt: skip
+    assert build.graph.role == "draft"
+    ngram = plan_from_recipe(Recipe.model_validate({**BASE, "draft": "ngram"}), StatedSource())
+    assert build_plan_of_draft(ngram) is None
