@@ -11,15 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from specc.bundle.drafts import DraftSpec, NgramDraftSpec
 from specc.bundle.manifest import (
     CacheSpec,
-    DraftSpec,
     EngineSpec,
     FallbackSpec,
     LimitsSpec,
     Manifest,
     ModelSpec,
-    NgramDraftSpec,
     ProfileSpec,
     RoutingSpec,
     RuntimeSpec,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from specc.bundle.manifest import EngineSpec, ModelDraftSpec, ProfileSpec
+from specc.bundle.drafts import ModelDraftSpec
+from specc.bundle.manifest import EngineSpec, ProfileSpec
 from specc.runtime import Session
 from specc.runtime.runners.runner import Arrays
 from specc.speculation.acceptance import sampling_from_inputs

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from safetensors.numpy import save_file
 
 from specc.backends.onnxruntime import OnnxRuntimeBackend
+from specc.bundle.drafts import NoDraftSpec
 from specc.bundle.manifest import (
     EngineSpec,
     FallbackSpec,
     LimitsSpec,
-    NoDraftSpec,
     ProfileSpec,
     RoutingSpec,
     RuntimeSpec,

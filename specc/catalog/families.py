@@ -47,7 +47,8 @@ class FamilyRow:
         soft_caps: what absent `attn_logit_softcapping` and `final_logit_softcapping` mean, for keys that are obeyed.
         wide_scalar_layers: GGUF files with that many layers divide scores by sqrt(hidden_size / heads); others by
             sqrt(head_dim). The metadata does not say it.
-        experts: how `mlp` blocks of experts are described; None: the family has none.
+        experts: whose keys describe blocks of experts; None: the family has none.
+        renamed: parts of tensor names, as stored and as the graph calls them.
         fused: tensors that are split when they are read.
         gguf_up_is_fused: `ffn_up` of GGUF files is the fused tensor of gate and up.
         activation: what an absent key means.
@@ -75,7 +76,8 @@ class FamilyRow:
     scalar: float | None = None
     soft_caps: dict[str, float | None] = field(default_factory=dict)
     wide_scalar_layers: int = 0
-    experts: Literal["qwen3"] | None = None
+    experts: Literal["qwen3", "mixtral"] | None = None
+    renamed: tuple[tuple[str, str], ...] = ()
     fused: tuple[FusedTensor, ...] = ()
     gguf_up_is_fused: bool = False
     activation: Literal["silu", "gelu_pytorch_tanh"] = "silu"
@@ -213,5 +215,21 @@ FAMILIES: Final[dict[str, FamilyRow]] = {
         query_key_norm="head",
         experts="qwen3",
         source="transformers models/qwen3_moe; llama.cpp src/models/qwen3moe.cpp, which always normalizes",
+    ),
+    "mixtral": FamilyRow(
+        name="mixtral",
+        architectures=("MixtralForCausalLM",),
+        gguf_architectures=(),
+        windows="all",
+        experts="mixtral",
+        renamed=(
+            (".block_sparse_moe.", ".mlp."),
+            (".w1.", ".gate_proj."),
+            (".w2.", ".down_proj."),
+            (".w3.", ".up_proj."),
+        ),
+        default_norm_eps=1e-5,
+        default_theta=1000000.0,
+        source="transformers models/mixtral, whose router always normalizes",
     ),
 }

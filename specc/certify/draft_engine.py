@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from specc.bundle.certificate import StepCost
-from specc.bundle.manifest import Manifest, ModelDraftSpec, SelfDraftSpec
+from specc.bundle.drafts import ModelDraftSpec, SelfDraftSpec
+from specc.bundle.manifest import Manifest
 from specc.certify.step_costs import measure_step_costs
 from specc.runtime.draft_engine import draft_runner_from_bundle
 from specc.runtime.runners.runner import TargetRunner

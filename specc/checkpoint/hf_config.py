@@ -58,7 +58,7 @@ def facts_from_config(config: Values, headers: Mapping[str, TensorHeader], known
         layers=layers,
         norms=NormFacts(family.norm_placement, family.norm_unit_offset, family.query_key_norm),
         scales=scales_from_config(config, family, sizes),
-        experts=_experts(config, layers),
+        experts=_experts(config, family, layers),
     )
     # quantized checkpoints have packed shapes and scales of their own: planning takes or refuses them by name
     if not packed:
@@ -132,7 +132,7 @@ def _activation(config: Values, family: FamilyRow) -> Literal["silu", "gelu_pyto
     )
 
 
-def _experts(config: Values, layers: tuple[LayerFacts, ...]) -> ExpertFacts | None:
+def _experts(config: Values, family: FamilyRow, layers: tuple[LayerFacts, ...]) -> ExpertFacts | None:
     if not any(layer.experts for layer in layers):
         return None
     key = "num_experts" if "num_experts" in config else "num_local_experts"
@@ -140,8 +140,10 @@ def _experts(config: Values, layers: tuple[LayerFacts, ...]) -> ExpertFacts | No
     return ExpertFacts(
         num_experts=count,
         num_experts_per_tok=config.integer("num_experts_per_tok", most=count),
-        moe_intermediate_size=config.integer("moe_intermediate_size"),
-        norm_topk_prob=config.boolean("norm_topk_prob", default=False),
+        moe_intermediate_size=config.integer(
+            "intermediate_size" if family.experts == "mixtral" else "moe_intermediate_size"
+        ),
+        norm_topk_prob=family.experts == "mixtral" or config.boolean("norm_topk_prob", default=False),
     )
 
 

@@ -10,7 +10,7 @@ from specc.checkpoint.opened import OpenedCheckpoint, files_once
 from specc.checkpoint.plain_tensor import float32_from_plain
 from specc.checkpoint.safetensors_header import PLAIN_ENCODINGS
 from specc.checkpoint.shards import INDEX_FILE, headers_from_folder
-from specc.checkpoint.tensor_views import split_fused
+from specc.checkpoint.tensor_views import renamed_tensors, split_fused
 from specc.checkpoint.token_facts import tokens_from_values
 from specc.checkpoint.tokenizer_parts import TokenizerParts
 from specc.checkpoint.values import values_from_json_file
@@ -39,7 +39,7 @@ def checkpoint_from_folder(
     if (folder / GENERATION_FILE).is_file():
         stated.insert(0, values_from_json_file(folder / GENERATION_FILE))
     family, _ = family_from_config(config)
-    headers = headers_from_folder(folder)
+    headers = renamed_tensors(headers_from_folder(folder), family)
     # quantized checkpoints have packed shapes of their own
     if all(header.encoding in PLAIN_ENCODINGS for header in headers.values()):
         headers = split_fused(headers, family, sizes_from_config(config, family))

@@ -10,6 +10,19 @@ from specc.checkpoint.source import TensorHeader
 from specc.errors import SpeccError
 
 
+def renamed_tensors(headers: Mapping[str, TensorHeader], family: FamilyRow) -> dict[str, TensorHeader]:
+    """Return the tensors by the names that the graph has for them."""
+    renamed: dict[str, TensorHeader] = {}
+    for header in headers.values():
+        name = header.name
+        for stored, canonical in family.renamed:
+            name = name.replace(stored, canonical)
+        if name != header.name and name in headers:
+            name = header.name  # two tensors mean one: the stored name is then refused as one that no graph uses
+        renamed[name] = dataclasses.replace(header, name=name)
+    return renamed
+
+
 def split_fused(
     headers: Mapping[str, TensorHeader], family: FamilyRow, sizes: Mapping[str, int]
 ) -> dict[str, TensorHeader]:

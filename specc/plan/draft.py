@@ -8,15 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from specc.bundle.manifest import (
-    DraftSpec,
-    LimitsSpec,
-    ModelDraftSpec,
-    NgramDraftSpec,
-    NoDraftSpec,
-    SelfDraftSpec,
-    SuffixDraftSpec,
-)
+from specc.bundle.drafts import DraftSpec, ModelDraftSpec, NgramDraftSpec, NoDraftSpec, SelfDraftSpec, SuffixDraftSpec
+from specc.bundle.manifest import LimitsSpec
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccBug, SpeccError

@@ -5,15 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from specc.bundle.manifest import (
-    AcceptanceMode,
-    DraftSpec,
-    EngineRole,
-    LimitsSpec,
-    ProfileSpec,
-    RuntimeSpec,
-    SamplingSpec,
-)
+from specc.bundle.drafts import DraftSpec
+from specc.bundle.manifest import AcceptanceMode, EngineRole, LimitsSpec, ProfileSpec, RuntimeSpec, SamplingSpec
 from specc.checkpoint.facts import ModelFacts, TokenFacts
 from specc.speculation.modes import TypicalSpec
 

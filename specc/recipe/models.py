@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from specc.bundle.manifest import SESSION_TOKENS
+from specc.bundle.drafts import SESSION_TOKENS
 from specc.recipe.choice import Choice, Text, contradiction
 from specc.recipe.names import CacheDtypeName, SchemeName
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specc.bundle.manifest import MANIFEST_FILE, EngineSpec, Manifest, ModelDraftSpec, SelfDraftSpec
+from specc.bundle.drafts import ModelDraftSpec, SelfDraftSpec
+from specc.bundle.manifest import MANIFEST_FILE, EngineSpec, Manifest
 from specc.errors import SpeccError
 from specc.runtime.call_costs import CallCosts
 from specc.runtime.drafters import BatchDrafter, EngineDrafter

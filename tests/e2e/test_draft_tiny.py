@@ -16,7 +16,8 @@ import pytest
 from scipy import stats
 
 from specc.bundle.certificate import StepCost
-from specc.bundle.manifest import AcceptanceMode, DraftSpec, ModelDraftSpec, SelfDraftSpec
+from specc.bundle.drafts import DraftSpec, ModelDraftSpec, SelfDraftSpec
+from specc.bundle.manifest import AcceptanceMode
 from specc.graph.drafters.interface import draft_interface
 from specc.runtime import Generation, GenerationParams, Session
 from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from specc.bundle.certificate import StepCost
-from specc.bundle.manifest import NgramDraftSpec, SuffixDraftSpec
+from specc.bundle.drafts import NgramDraftSpec, SuffixDraftSpec
 from specc.runtime import Generation, GenerationParams, Session
 from specc.runtime.drafters import NgramDrafter, new_drafter_from_spec
 from specc.runtime.prompts import PromptEncoder

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer, models
 
-from specc.bundle.manifest import EngineSpec, ModelDraftSpec, TensorSpec
+from specc.bundle.drafts import ModelDraftSpec
+from specc.bundle.manifest import EngineSpec, TensorSpec
 from specc.checkpoint.source import TensorHeader
 from specc.errors import SpeccError
 from specc.plan.make import plan_from_recipe

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from specc.bundle.certificate import Certificate, StepCost
-from specc.bundle.manifest import NoDraftSpec, TensorSpec, TokenizerSpec
+from specc.bundle.drafts import NoDraftSpec
+from specc.bundle.manifest import TensorSpec, TokenizerSpec
 from specc.bundle.record import text_from_record
 from specc.errors import CODES, ExitStatus, SpeccError
 from specc.runtime import GenerationParams, Session

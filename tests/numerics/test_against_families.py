@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from tests.tiny_engines import EMITTED
 from tests.tiny_families import (
@@ -94,6 +95,9 @@ FAMILIES = {
         "Qwen3MoeForCausalLM",
         {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 48, "mlp_only_layers": [1]},
     ),
+    "mixtral": TinyFamily(
+        "MixtralConfig", "MixtralForCausalLM", {"num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": 37}
+    ),
     "qwen3moe, normalized": TinyFamily(
         "Qwen3MoeConfig",
         "Qwen3MoeForCausalLM",
@@ -127,3 +131,19 @@ def test_chunks_then_wrong_drafts_then_the_text_again(compared) -> None:
     engine.logits(np.concatenate([ids[380:381], wrong]), 380, list(range(9)))
     np.testing.assert_allclose(engine.logits(ids[380:386], 380, list(range(6))), expected[380:386], RTOL, ATOL)
     np.testing.assert_allclose(engine.logits(ids[386:387], 386, [0])[0], expected[386], RTOL, ATOL)
+
+
+@pytest.mark.parametrize("name", ["phi3, partial", "gemma3"])
+def test_bfloat16_checkpoints_serve_as_they_are_stored(name: str, tmp_path) -> None:
+    model = model_from_family(FAMILIES[name])
+    folder = folder_from_model(model.to(torch.bfloat16), tmp_path / "source")
+    # saved and loaded: casting a model back would keep its rotary frequencies rounded
+    reference = type(model).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    ids = np.random.default_rng(1).integers(3, EMITTED, 150)
+    engine = engine_from_source(opened(folder), tmp_path / "engine")
+    rows = [0, 70, 149]
+    np.testing.assert_allclose(engine.logits(ids, 0, rows), reference_logits(reference, ids)[rows], RTOL, ATOL)
+    files = {path.name for path in (tmp_path / "engine" / "engines").iterdir()}
+    assert files == {"model.safetensors", "tables.safetensors", "target.onnx", "target.logits.onnx"}, (
+        "weights were copied"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from specc.bundle.manifest import DraftSpec, NgramDraftSpec, SuffixDraftSpec
+from specc.bundle.drafts import DraftSpec, NgramDraftSpec, SuffixDraftSpec
 from specc.errors import SpeccBug
 from specc.runtime.drafters.drafter import Ask, BatchDrafter, Drafter, Proposal
 from specc.runtime.drafters.engine import EngineDrafter

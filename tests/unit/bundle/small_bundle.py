@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 from specc.bundle.digests import sha256_from_file
+from specc.bundle.drafts import NgramDraftSpec
 from specc.bundle.manifest import (
     ABI_MAJOR,
     ABI_MINOR,
@@ -18,7 +19,6 @@ from specc.bundle.manifest import (
     LimitsSpec,
     Manifest,
     ModelSpec,
-    NgramDraftSpec,
     ProfileSpec,
     RoutingSpec,
     RuntimeSpec,

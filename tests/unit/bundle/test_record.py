@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from specc.bundle.certificate import Certificate
+from specc.bundle.drafts import NgramDraftSpec, NoDraftSpec
 from specc.bundle.lock import RecipeLock
-from specc.bundle.manifest import Manifest, NgramDraftSpec, NoDraftSpec
+from specc.bundle.manifest import Manifest
 from specc.bundle.objects import ObjectRecord
 from specc.bundle.record import (
     RecordError,

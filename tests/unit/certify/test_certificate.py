@@ -6,7 +6,8 @@ import pytest
 
 from specc.bundle.certificate import CERTIFICATE_FILE, Certificate, PromptSet
 from specc.bundle.digests import sha256_from_file
-from specc.bundle.manifest import MANIFEST_FILE, NoDraftSpec
+from specc.bundle.drafts import NoDraftSpec
+from specc.bundle.manifest import MANIFEST_FILE
 from specc.bundle.record import record_from_file, text_from_record
 from specc.certify import certificate as module
 from specc.certify import logits as logits_module

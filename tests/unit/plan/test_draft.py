@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from specc.bundle.manifest import ModelDraftSpec, SelfDraftSpec
+from specc.bundle.drafts import ModelDraftSpec, SelfDraftSpec
 from specc.bundle.record import json_from_record, record_from_json
 from specc.checkpoint.facts import LayerFacts
 from specc.plan.draft import build_plan_of_draft

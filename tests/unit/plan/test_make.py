@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from specc.bundle.manifest import NgramDraftSpec, SuffixDraftSpec
+from specc.bundle.drafts import NgramDraftSpec, SuffixDraftSpec
 from specc.bundle.record import json_from_record, record_from_json
 from specc.plan.make import plan_from_recipe, plan_text
 from specc.plan.plan import Plan

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specc.bundle.certificate import StepCost
-from specc.bundle.manifest import NgramDraftSpec, ProfileSpec
+from specc.bundle.drafts import NgramDraftSpec
+from specc.bundle.manifest import ProfileSpec
 from specc.errors import SpeccBug
 from specc.runtime import Generation, GenerationParams
 from specc.speculation.step_costs import StepCostTable, table_from_step_costs

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specc.bundle.manifest import NgramDraftSpec, NoDraftSpec
+from specc.bundle.drafts import NgramDraftSpec, NoDraftSpec
 from specc.runtime import GenerationParams
 from specc.runtime.drafters import DRAFTERS, new_drafter_from_spec
 from specc.runtime.drafters.ngram import NgramDrafter

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specc.bundle.manifest import SuffixDraftSpec
+from specc.bundle.drafts import SuffixDraftSpec
 from specc.runtime.drafters import SuffixDrafter, new_drafter_from_spec
 from specc.runtime.drafters.suffix import SIZES, SuffixSettings
 from specc.runtime.drafters.text_index import SessionText
