@@ -24,7 +24,6 @@ from specc.bundle.publish import publish_bundle, staging_folder
 from specc.bundle.store import Store
 from specc.certify.gate import pass_gate, request_from_choice
 from specc.certify.request import CertifyRequest
-from specc.checkpoint.open import source_from_reference
 from specc.checkpoint.source import SourceCheckpoint
 from specc.checkpoint.tokenizer_files import write_tokenizer
 from specc.lower.graphs import lowered_in_folder, write_graphs
@@ -32,11 +31,13 @@ from specc.lower.weights import weight_bytes, write_weights
 from specc.plan.choices import choices_from_recipe
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.make import plan_from_recipe, plan_text
+from specc.plan.outlook import Given
 from specc.plan.plan import PLAN_FILE, Plan
+from specc.plan.require import check_required
+from specc.plan.sources import Sources, sources_from_recipe
+from specc.probe.result import remembered_machine
 from specc.progress import Progress
 from specc.recipe.load import recipe_from_file
-from specc.recipe.models import ModelChoice, ModelDraft
-from specc.recipe.schema import Recipe
 from specc.stage_keys import StageKeys
 from specc.stages import Stage
 from specc.toolchain import base_toolchain
@@ -83,14 +84,6 @@ class BuildResult:
 
 
 @dataclass(frozen=True)
-class Sources:
-    """The opened checkpoints of a recipe; `draft` where a draft model has one of its own."""
-
-    target: SourceCheckpoint
-    draft: SourceCheckpoint | None
-
-
-@dataclass(frozen=True)
 class Inputs:
     """What every stage after the Plan works with, for one model: the target, or the draft.
 
@@ -123,7 +116,8 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
     recipe = recipe_from_file(request.recipe, request.overrides)
     choices_from_recipe(recipe)  # refuses what this version cannot build before a checkpoint is fetched
     sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
-    plan = plan_from_recipe(recipe, sources.target, sources.draft)
+    plan = plan_from_recipe(recipe, sources.target, sources.draft, Given(machine=remembered_machine()))
+    check_required(recipe, sum(item.bytes for item in plan.memory), plan.prediction)
     certify = request_from_choice(recipe.certify, request.recipe.parent)
     destination = request.out / plan.name
     if request.stop_after == "plan":
@@ -149,28 +143,7 @@ def plan_from_file(recipe_file: Path, overrides: tuple[str, ...], *, offline: bo
     recipe = recipe_from_file(recipe_file, overrides)
     choices_from_recipe(recipe)
     sources = sources_from_recipe(recipe, recipe_file.parent, offline=offline)
-    return plan_from_recipe(recipe, sources.target, sources.draft)
-
-
-def sources_from_recipe(recipe: Recipe, base: Path, *, offline: bool) -> Sources:
-    """Open the source checkpoints: configurations and headers; relative paths start at `base`."""
-    draft = recipe.draft
-    return Sources(
-        target=source_from_choice(recipe.target, base, offline=offline),
-        draft=source_from_choice(draft, base, offline=offline) if isinstance(draft, ModelDraft) else None,
-    )
-
-
-def source_from_choice(choice: ModelChoice, base: Path, *, offline: bool) -> SourceCheckpoint:
-    """Open the checkpoint of one model of a recipe."""
-    return source_from_reference(
-        choice.model,
-        base=base,
-        revision=choice.revision,
-        tokenizer=choice.tokenizer,
-        chat_template=choice.chat_template,
-        offline=offline,
-    )
+    return plan_from_recipe(recipe, sources.target, sources.draft, Given(machine=remembered_machine()))
 
 
 def draft_inputs(inputs: Inputs, sources: Sources) -> tuple[Inputs, ...]:

@@ -21,6 +21,12 @@ class SchemeRow:
     weight_bits: int
 
 
+PLAIN: Final = ("f32", "f16", "bf16")
+"""Schemes that store floats: all tensors alike. The others keep embedding, norms and head in 16 bits."""
+
+SCALE_BITS: Final[dict[str, float]] = {"w4a16": 16 / 128, "nvfp4": 8 / 16}
+"""Bits that scales add to one weight: one of 16 bits for 128 weights, one of 8 for 16; others have one a channel."""
+
 SCHEMES: Final[dict[str, SchemeRow]] = {
     "f32": SchemeRow("f32", "float32 weights and activations", 32),
     "f16": SchemeRow("f16", "float16 weights and activations", 16),
@@ -31,3 +37,13 @@ SCHEMES: Final[dict[str, SchemeRow]] = {
     "fp8": SchemeRow("fp8", "8-bit float (e4m3) weights and activations", 8),
     "nvfp4": SchemeRow("nvfp4", "4-bit float (e2m1) weights in blocks of 16 under two levels of scales", 4),
 }
+
+
+def weight_bits(scheme: str) -> float:
+    """Return the bits of one weight of a quantized layer, its share of the scales included."""
+    return SCHEMES[scheme].weight_bits + SCALE_BITS.get(scheme, 0.0)
+
+
+def plain_bits(scheme: str) -> float:
+    """Return the bits of one element of the tensors that a scheme does not quantize."""
+    return float(SCHEMES[scheme].weight_bits) if scheme in PLAIN else 16.0

@@ -14,7 +14,7 @@ Table: TypeAlias = tuple[list[str], list[list[str]]]
 
 
 def gpu_table() -> Table:
-    """Return the devices."""
+    """Return the devices; TFLOP/s are those of dense f16 products."""
     rows = [
         [
             row.name,
@@ -22,10 +22,11 @@ def gpu_table() -> Table:
             row.compute_capability or "-",
             "-" if row.memory_bytes is None else f"{row.memory_bytes / 1e9:.0f} GB",
             "-" if row.bandwidth_bytes is None else f"{row.bandwidth_bytes / 1e9:.0f} GB/s",
+            "-" if row.peaks is None or row.peaks.f16 is None else f"{row.peaks.f16 / 1e12:.0f}",
         ]
         for row in GPUS.values()
     ]
-    return ["name", "device", "SM", "memory", "bandwidth"], rows
+    return ["name", "device", "SM", "memory", "bandwidth", "TFLOP/s"], rows
 
 
 def scheme_table() -> Table:

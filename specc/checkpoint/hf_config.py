@@ -32,13 +32,22 @@ def facts_from_config(config: Values, headers: Mapping[str, TensorHeader], known
         SpeccError: SPC210 a key is missing or wrong, SPC211 the architecture is unknown, SPC212 a feature cannot be
             built, SPC213 the tensors do not fit.
     """
+    facts = stated_facts(config, headers, known_ids)
+    # quantized checkpoints have packed shapes and scales of their own: planning takes or refuses them by name
+    if all(header.encoding in PLAIN_ENCODINGS for header in headers.values()):
+        check_tensors(facts, headers, config.path.parent)
+    return facts
+
+
+def stated_facts(config: Values, headers: Mapping[str, TensorHeader], known_ids: int | None) -> ModelFacts:
+    """Return the facts of the model without comparing its tensors; arguments and errors as above."""
     family, architecture = family_from_config(config)
     sizes = sizes_from_config(config, family)
     vocab_size = config.integer("vocab_size")
     context = config.integer("max_position_embeddings")
     layers = layers_from_config(config, family, sizes["num_hidden_layers"], context)
     packed = {name: header for name, header in headers.items() if header.encoding not in PLAIN_ENCODINGS}
-    facts = ModelFacts(
+    return ModelFacts(
         family=family.name,
         architecture=architecture,
         vocab_size=vocab_size,
@@ -60,10 +69,6 @@ def facts_from_config(config: Values, headers: Mapping[str, TensorHeader], known
         scales=scales_from_config(config, family, sizes),
         experts=_experts(config, family, layers),
     )
-    # quantized checkpoints have packed shapes and scales of their own: planning takes or refuses them by name
-    if not packed:
-        check_tensors(facts, headers, config.path.parent)
-    return facts
 
 
 def family_from_config(config: Values) -> tuple[FamilyRow, str]:

@@ -6,6 +6,9 @@ rule, `add_bos`, then decides in the runtime, and nothing can be added twice.
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +42,25 @@ def parts_from_folder(folder: Path) -> TokenizerParts:
     if not path.is_file():
         _refuse_other_formats(folder)
         return TokenizerParts(None, None, None, None, add_bos=False, stop_ids=(), chat_template=template, files=files)
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in (path, config_path) if file.is_file())).digest()
+    parts = _parts_from_files(_Files(digest, path, config_path, config))
+    return replace(parts, chat_template=template, files=files)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The tokenizer's files, equal where their contents are: a draft's are most often the target's."""
+
+    digest: bytes
+    path: Path = field(compare=False)
+    config_path: Path = field(compare=False)
+    config: Values | None = field(compare=False)
+
+
+@lru_cache(maxsize=1)
+def _parts_from_files(given: _Files) -> TokenizerParts:
+    """Build a tokenizer of many megabytes once for both models; template and files are the caller's."""
+    path, config_path, config = given.path, given.config_path, given.config
     tokenizer = _tokenizer_from_file(path)
     if config is not None:
         _add_stated_tokens(tokenizer, config)
@@ -59,8 +81,8 @@ def parts_from_folder(folder: Path) -> TokenizerParts:
         eos_id=eos_id,
         add_bos=add_bos,
         stop_ids=() if eos_id is None else (eos_id,),
-        chat_template=template,
-        files=files,
+        chat_template=None,
+        files=(),
     )
 
 

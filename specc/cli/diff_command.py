@@ -15,7 +15,6 @@ from specc.diff.compare import comparison_from_sides
 from specc.diff.side import side_from_path
 from specc.diff.text import lines_from_comparison
 from specc.errors import ExitStatus
-from specc.pipeline import plan_from_file
 
 Compared = Annotated[Path, typer.Argument(help="A recipe, a bundle, a lock or a plan.json.", show_default=False)]
 
@@ -30,6 +29,8 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Show what two recipes, plans, locks or bundles differ in, and the effect on size, memory, speed, acceptance."""
+    from specc.pipeline import plan_from_file  # the compiler's libraries take most of a second to load
+
     plan_of_recipe = partial(plan_from_file, overrides=(), offline=offline)
     comparison = comparison_from_sides(side_from_path(a, plan_of_recipe), side_from_path(b, plan_of_recipe))
     if as_json:

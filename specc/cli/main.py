@@ -14,8 +14,11 @@ import typer
 from specc.cli.build_commands import build_bundle
 from specc.cli.bundle_commands import bench, inspect, run, verify
 from specc.cli.cache_commands import app as cache_app
+from specc.cli.check_command import check
 from specc.cli.diff_command import diff
-from specc.cli.recipe_commands import check, explain, init, list_names, plan, schema
+from specc.cli.plan_command import plan
+from specc.cli.probe_command import probe
+from specc.cli.recipe_commands import explain, init, list_names, schema
 from specc.cli.show import show_error, show_json
 from specc.errors import ExitStatus, SpeccError, exit_status_from_error
 from specc.version import __version__
@@ -37,6 +40,7 @@ app.command("run")(run)
 app.command("bench")(bench)
 app.command("verify")(verify)
 app.command("diff")(diff)
+app.command("probe")(probe)
 app.command("schema")(schema)
 app.command("list")(list_names)
 app.command("explain")(explain)

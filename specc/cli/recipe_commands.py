@@ -1,4 +1,4 @@
-"""Commands about recipes: init, check, plan, schema, list, explain."""
+"""Commands about recipes and the catalog: init, schema, list, explain."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Annotated
 
 import typer
 
-from specc.bundle.record import json_from_record
 from specc.catalog.tables import TABLES
-from specc.cli.options import AsJson, Offline, Overrides, RecipeFile
-from specc.cli.show import OUT, bytes_text, show_json, show_pairs, show_table
+from specc.cli.options import AsJson
+from specc.cli.show import OUT, show_json, show_table
 from specc.errors import CODES, SpeccError
-from specc.plan.plan import Plan
 
 
 def init(
@@ -42,39 +40,6 @@ def init(
             "SPC905", str(output), str(error.strerror), "the recipe goes there", "choose a folder that can be written"
         ) from None
     OUT.print(f"wrote {output}", markup=False)
-
-
-def check(
-    recipe: RecipeFile,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-    offline: Offline = False,
-) -> None:
-    """Check a recipe and its checkpoints; nothing is built and no weight is read."""
-    from specc.pipeline import plan_from_file  # the compiler's libraries take most of a second to load
-
-    plan = plan_from_file(recipe, tuple(overrides or ()), offline=offline)
-    if as_json:
-        show_json({"recipe": str(recipe), "name": plan.name, "ok": True, "notes": list(plan.notes)})
-        return
-    OUT.print(f"{recipe}: ok ({plan.target.facts.family}, {plan.backend.name}, {plan.gpu})", markup=False)
-    _show_notes(plan)
-
-
-def plan(
-    recipe: RecipeFile,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-    offline: Offline = False,
-) -> None:
-    """Decide everything that a build needs and show it: sizes, limits, gamma, memory."""
-    from specc.pipeline import plan_from_file
-
-    decided = plan_from_file(recipe, tuple(overrides or ()), offline=offline)
-    if as_json:
-        show_json(json_from_record(decided))
-        return
-    _show_plan(decided)
 
 
 def schema() -> None:
@@ -115,31 +80,3 @@ def explain(
         show_json({"code": code.upper(), "title": row.title, "explanation": row.explanation, "exit": row.exit_status})
         return
     OUT.print(f"{code.upper()}: {row.title}\n\n{row.explanation}\n\nExit status {row.exit_status}.", markup=False)
-
-
-def _show_plan(plan: Plan) -> None:
-    facts, limits, sampling = plan.target.facts, plan.limits, plan.sampling
-    total = sum(item.bytes for item in plan.memory)
-    show_pairs(
-        [
-            ("name", plan.name),
-            ("target", f"{plan.target.uri} ({facts.family}, {facts.num_hidden_layers} layers, {plan.target.scheme})"),
-            ("back end", f"{plan.backend.name} for {plan.gpu}"),
-            ("draft", plan.draft.kind),
-            ("gamma", f"{limits.default_gamma} by default, at most {limits.max_gamma}"),
-            ("acceptance", plan.graph.acceptance),
-            ("limits", (f"batch {limits.max_batch}, input {limits.max_input}, output {limits.max_output}, "
-             f"length {limits.max_length}, prefill chunk {limits.prefill_chunk}")),
-            ("sampling", (f"temperature {sampling.temperature}, top_k {sampling.top_k}, top_p {sampling.top_p}, "
-             f"min_p {sampling.min_p} (from {sampling.source})")),
-        ]
-    )  # fmt: skip
-    OUT.print()
-    rows = [[item.name, bytes_text(item.bytes), item.detail] for item in plan.memory]
-    show_table(["memory", "size", "detail"], [*rows, ["total", bytes_text(total), ""]], right=frozenset({1}))
-    _show_notes(plan)
-
-
-def _show_notes(plan: Plan) -> None:
-    for note in plan.notes:
-        OUT.print(f"note: {note}", markup=False)

@@ -9,6 +9,7 @@ from specc.errors.bundle import BUNDLE
 from specc.errors.certify import CERTIFY
 from specc.errors.checkpoint import CHECKPOINT
 from specc.errors.command import COMMAND
+from specc.errors.doctor import DOCTOR
 from specc.errors.lower import LOWER
 from specc.errors.plan import PLAN
 from specc.errors.recipe import RECIPE
@@ -21,6 +22,7 @@ CODES: Final[dict[str, CodeRow]] = {
     **RECIPE,
     **CHECKPOINT,
     **PLAN,
+    **DOCTOR,
     **LOWER,
     **BACKEND,
     **BUNDLE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from specc.errors.tree import CodeRow
+from specc.errors.tree import CodeRow, ExitStatus
 
 PLAN: Final[dict[str, CodeRow]] = {
     "SPC301": CodeRow(
@@ -31,6 +31,22 @@ PLAN: Final[dict[str, CodeRow]] = {
         "The plan does not fit into the GPU's memory",
         "Weights, caches for max_batch rows of the full length, logits and activations are counted; the data sheet's "
         "memory is compared, the driver's own share not even subtracted.",
+    ),
+    "SPC306": CodeRow(
+        "The file holds no measured acceptance",
+        "A prediction takes counts of proposed, evaluated and accepted drafts by position, as `specc bench` writes "
+        "them; docs/statistics.md defines them. A run without a single round says nothing about acceptance.",
+    ),
+    "SPC307": CodeRow(
+        "What the recipe requires is not met",
+        "`require` states gates: a predicted speed-up at a batch, and memory of one GPU. They are compared with the "
+        "plan, before anything is built; the middle of the speed-up's interval counts.",
+        ExitStatus.GATE,
+    ),
+    "SPC308": CodeRow(
+        "Nothing of that name can be compared",
+        "`specc plan --compare` varies GPUs, schemes of the target, numbers of drafts or kinds of drafters, as "
+        "`gpus=l4,l40s`, `schemes=f16,fp8`, `gamma=1..12` or `drafts=ngram,eagle3`.",
     ),
     "SPC320": CodeRow(
         "The tokenizers of draft and target differ",

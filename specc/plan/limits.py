@@ -50,13 +50,16 @@ def aligned_capacity(rows: int) -> int:
     return -(-rows // ALIGNMENT) * ALIGNMENT
 
 
-def lengths_from_recipe(recipe: Recipe, backend: BackendRow, context: int) -> Lengths:
+def lengths_from_recipe(
+    recipe: Recipe, backend: BackendRow, context: int, auto_gamma: int = AUTO_DEFAULT_GAMMA
+) -> Lengths:
     """Resolve the recipe's limits and gamma.
 
     Args:
         recipe: states max_batch, max_input, max_output and possibly prefill_chunk and gamma.
         backend: states the prefill chunk otherwise.
         context: max_position_embeddings of the target.
+        auto_gamma: drafts that a request starts with where the recipe leaves it open.
 
     Raises:
         SpeccError: SPC304 the limits or gamma do not fit the context.
@@ -76,7 +79,7 @@ def lengths_from_recipe(recipe: Recipe, backend: BackendRow, context: int) -> Le
             f"max_length {max_length}: the model's context is shorter than max_input {stated.max_input} and max_output "
             f"{stated.max_output} together; generation ends there."
         )
-    max_gamma, default_gamma = _gamma(recipe, notes)
+    max_gamma, default_gamma = _gamma(recipe, auto_gamma, notes)
     if max_gamma + 1 > max_length:
         raise SpeccError(
             "SPC304",
@@ -99,12 +102,12 @@ def lengths_from_recipe(recipe: Recipe, backend: BackendRow, context: int) -> Le
     return Lengths(limits, aligned_capacity(needed), tuple(notes))
 
 
-def _gamma(recipe: Recipe, notes: list[str]) -> tuple[int, int]:
+def _gamma(recipe: Recipe, auto_gamma: int, notes: list[str]) -> tuple[int, int]:
     if recipe.draft.kind == "none":
         return 0, 0
     stated = recipe.gamma
     max_gamma = stated.max if stated.max is not None else max(AUTO_MAX_GAMMA, stated.default or 0)
-    default_gamma = stated.default if stated.default is not None else min(AUTO_DEFAULT_GAMMA, max_gamma)
+    default_gamma = stated.default if stated.default is not None else min(auto_gamma, max_gamma)
     if stated.max is None or stated.default is None:
         notes.append(
             f"gamma auto: the engines verify up to {max_gamma} drafts, and a request starts with {default_gamma}."

@@ -5,27 +5,37 @@ from __future__ import annotations
 from specc.bundle.manifest import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 from specc.catalog.capabilities import FEATURES
+from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
 from specc.plan.choices import Choices, choices_from_recipe
-from specc.plan.draft import DraftInputs, draft_from_recipe
+from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
 from specc.plan.limits import Lengths, lengths_from_recipe
 from specc.plan.memory import memory_from_plan
 from specc.plan.model_support import model_for_bundle
+from specc.plan.outlook import NOTHING_GIVEN, Given, Models, outlook_from_models
 from specc.plan.plan import PLAN_SCHEMA, BackendPlan, GraphPlan, MemoryItem, Plan, TargetPlan
+from specc.plan.prediction import Outlook, Prediction
 from specc.plan.profiles import profiles_from_limits
 from specc.plan.sampling import sampling_from_recipe
+from specc.plan.shape import shape_from_facts
 from specc.plan.typical import acceptance_notes, typical_from_recipe
 from specc.recipe.schema import Recipe
 
 
-def plan_from_recipe(recipe: Recipe, source: SourceCheckpoint, draft_source: SourceCheckpoint | None = None) -> Plan:
+def plan_from_recipe(
+    recipe: Recipe,
+    source: SourceCheckpoint,
+    draft_source: SourceCheckpoint | None = None,
+    given: Given = NOTHING_GIVEN,
+) -> Plan:
     """Decide everything that a build needs to know.
 
     Args:
         recipe: the user's choices.
         source: the target's checkpoint; its tensors were checked against its sizes when it was opened.
         draft_source: the draft model's, where the recipe names one.
+        given: measurements that the prediction takes in place of priors.
 
     Raises:
         SpeccError: SPC3nn, what cannot be met, naming the field; the same for the same recipe and headers.
@@ -37,6 +47,8 @@ def plan_from_recipe(recipe: Recipe, source: SourceCheckpoint, draft_source: Sou
     sampling, sampling_notes = sampling_from_recipe(recipe, tokens, choices.acceptance, facts.emitted_vocab_size)
     graph = _graph(recipe, choices, lengths, sampling.candidates)
     draft = draft_from_recipe(DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source))
+    prediction = outlook_from_models(recipe, _models(recipe, choices, facts, draft), lengths.limits, given)
+    lengths = _with_best_gamma(recipe, choices, source.facts.max_position_embeddings, lengths, prediction)
     memory = (*memory_from_plan(facts, choices.scheme, graph, lengths.limits), *draft.memory)
     _check_memory(recipe, choices, memory)
     notes = (*choices.notes, *lengths.notes, *model_notes, *acceptance_notes(recipe), *sampling_notes)
@@ -62,12 +74,34 @@ def plan_from_recipe(recipe: Recipe, source: SourceCheckpoint, draft_source: Sou
         notes=(*notes, *draft.notes, *_feature_notes(recipe, choices), *_certify_notes(recipe)),
         recipe=recipe.model_dump(mode="json"),
         draft_model=draft.model,
+        prediction=prediction,
     )
 
 
 def plan_text(plan: Plan) -> str:
     """Return the text of plan.json."""
     return text_from_record(plan)
+
+
+def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, draft: DraftDecision) -> Models:
+    model = draft.model
+    return Models(
+        target=shape_from_facts(facts, choices.scheme, choices.support.compute_dtype),
+        draft=None
+        if model is None
+        else shape_from_facts(model.model.facts, model.model.scheme, model.graph.compute_dtype),
+        draft_kind=recipe.draft.kind,
+    )
+
+
+def _with_best_gamma(recipe: Recipe, choices: Choices, context: int, lengths: Lengths, prediction: Outlook) -> Lengths:
+    """Return the lengths with the gamma that the prediction finds best for batch 1, where the recipe leaves it open.
+
+    At least 1: a request that never drafts would never learn that it could.
+    """
+    if recipe.gamma.default is not None or not isinstance(prediction, Prediction):
+        return lengths
+    return lengths_from_recipe(recipe, choices.backend, context, max(1, prediction.best_gamma))
 
 
 def _graph(recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int) -> GraphPlan:

@@ -6,7 +6,7 @@ import math
 
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.dtypes import DTYPES
-from specc.catalog.schemes import SCHEMES
+from specc.catalog.schemes import plain_bits, weight_bits
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
 from specc.plan.plan import GraphPlan, MemoryItem
@@ -20,7 +20,7 @@ def memory_from_plan(facts: ModelFacts, scheme: str, graph: GraphPlan, limits: L
     """
     capacity = graph.capacity_buckets[-1]
     return (
-        *_weights(facts, SCHEMES[scheme].weight_bits, scheme),
+        *_weights(facts, scheme),
         _caches(facts, graph, limits, capacity),
         _rotary(facts, capacity),
         _logits(facts, graph, limits),
@@ -34,19 +34,18 @@ def cache_row_bytes(facts: ModelFacts, compute_dtype: str) -> int:
     return elements * DTYPES[compute_dtype].nbytes
 
 
-def _weights(facts: ModelFacts, bits: int, scheme: str) -> tuple[MemoryItem, ...]:
+def _weights(facts: ModelFacts, scheme: str) -> tuple[MemoryItem, ...]:
     elements = dict.fromkeys(("embedding", "attention", "mlp", "norms", "head"), 0)
     for name, shape in shapes_from_facts(facts):
         elements[_weight_class(name)] += math.prod(shape)
-    return tuple(
-        MemoryItem(
-            f"weights: {group}",
-            count * bits // 8,
-            "tied: the embedding is the head" if group == "head" and facts.tie_word_embeddings
-            else f"{count} weights of {bits} bits ({scheme})",
-        )
-        for group, count in elements.items()
-    )  # fmt: skip
+    items = []
+    for group, count in elements.items():
+        bits = weight_bits(scheme) if group in ("attention", "mlp") else plain_bits(scheme)
+        detail = f"{count} weights of {bits:g} bits ({scheme})"
+        if group == "head" and facts.tie_word_embeddings:
+            detail = "tied: the embedding is the head"
+        items.append(MemoryItem(f"weights: {group}", math.ceil(count * bits / 8), detail))
+    return tuple(items)
 
 
 def _weight_class(name: str) -> str:

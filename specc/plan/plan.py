@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from specc.bundle.drafts import DraftSpec
 from specc.bundle.manifest import AcceptanceMode, EngineRole, LimitsSpec, ProfileSpec, RuntimeSpec, SamplingSpec
 from specc.checkpoint.facts import ModelFacts, TokenFacts
+from specc.plan.prediction import Prediction, Unpredicted
 from specc.speculation.modes import TypicalSpec
 
 PLAN_FILE: Final = "plan.json"
@@ -107,6 +108,7 @@ class Plan:
     Attributes:
         draft: what drafts, as the runtime sees it.
         draft_model: the model behind it; None where drafting needs none.
+        prediction: of the cost model, from published or measured acceptance; a build changes nothing in it.
         notes: sentences for people: what was derived, which wish could not be met.
         recipe: the resolved recipe.
     """
@@ -125,3 +127,4 @@ class Plan:
     notes: tuple[str, ...]
     recipe: dict[str, Any]
     draft_model: DraftPlan | None = None
+    prediction: Prediction | Unpredicted | None = None

@@ -12,6 +12,7 @@ from specc.catalog.capabilities import ACCEPTANCE_MODES, BACKEND_NAMES, FEATURES
 from specc.catalog.dtypes import DTYPES
 from specc.catalog.gpus import COMPUTE_CAPABILITIES, GPUS
 from specc.catalog.schemes import SCHEMES
+from specc.catalog.workloads import WORKLOADS
 
 UNKNOWN_NAME: Final = "unknown_name"
 
@@ -56,6 +57,7 @@ GpuName: TypeAlias = Annotated[str, KnownName("GPU", tuple(GPUS))]
 BackendChoiceName: TypeAlias = Annotated[str, KnownName("back end", BACKEND_NAMES)]
 AcceptanceName: TypeAlias = Annotated[str, KnownName("acceptance mode", ACCEPTANCE_MODES)]
 FeatureChoiceName: TypeAlias = Annotated[str, KnownName("feature", FEATURES)]
+WorkloadName: TypeAlias = Annotated[str, KnownName("workload", WORKLOADS)]
 CacheDtypeName: TypeAlias = Annotated[str, KnownName("cache dtype", tuple(DTYPES))]
 ComputeCapability: TypeAlias = Annotated[
     str,

@@ -11,8 +11,16 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from specc.recipe.choice import Choice, Text, contradiction
+from specc.recipe.gates import RequireChoice
 from specc.recipe.models import DraftChoice, ModelChoice, ModelDraft, NgramDraft, NoDraft, SuffixDraft
-from specc.recipe.names import AcceptanceName, BackendChoiceName, ComputeCapability, FeatureChoiceName, GpuName
+from specc.recipe.names import (
+    AcceptanceName,
+    BackendChoiceName,
+    ComputeCapability,
+    FeatureChoiceName,
+    GpuName,
+    WorkloadName,
+)
 from specc.recipe.shorthand import mapping_from_shorthand
 from specc.recipe.tree import Mark, Tree
 
@@ -204,6 +212,10 @@ class Recipe(Choice):
         default=(), description="additional outputs of the engines."
     )
     runtime: RuntimeChoice = Field(default_factory=RuntimeChoice, description="policies of the runtime.")
+    workload: WorkloadName = Field(
+        default="chat", description="what the bundle will mostly write: which published acceptance a prediction takes."
+    )
+    require: RequireChoice = Field(default_factory=RequireChoice, description="gates of planning and building.")
     certify: Annotated[
         CertifyChoice,
         BeforeValidator(

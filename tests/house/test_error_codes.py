@@ -11,7 +11,7 @@ from tests.house.tree import ROOT, named, project_files, python_files
 
 CODE = re.compile(r"\bSPC[1-9][0-9]{2}\b")
 STAGES = {
-    "recipe": "1", "checkpoint": "2", "plan": "3", "lower": "4", "backend": "5",
+    "recipe": "1", "checkpoint": "2", "plan": "3", "doctor": "3", "lower": "4", "backend": "5",
     "bundle": "6", "runtime": "7", "certify": "8", "command": "9",
 }  # fmt: skip
 

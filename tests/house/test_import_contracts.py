@@ -11,7 +11,18 @@ from tests.house.tree import ROOT, package_name, python_files
 
 RUNTIME_SIDE = {"runtime", "serve"}
 SHARED = {"errors", "bundle", "speculation", "catalog", "progress", "version"}
-ABOVE_BOTH = {"__main__", "calibrate", "certify", "diff", "report", "assembly", "stage_keys", "pipeline", "cli"}
+ABOVE_BOTH = {
+    "__main__",
+    "calibrate",
+    "certify",
+    "diff",
+    "probe",
+    "report",
+    "assembly",
+    "stage_keys",
+    "pipeline",
+    "cli",
+}
 
 
 def _parts() -> set[str]:

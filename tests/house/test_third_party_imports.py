@@ -11,7 +11,7 @@ from tests.house.tree import imports, module_name, named, package_name, python_f
 
 # Vendor libraries and the parts of specc that may import them, inside functions only.
 VENDOR = {
-    "onnxruntime": {"specc.backends", "specc.runtime.runners"},
+    "onnxruntime": {"specc.backends", "specc.probe", "specc.runtime.runners"},
     "tensorrt_rtx": {"specc.backends", "specc.runtime.runners"},
     "tensorrt": {"specc.backends", "specc.plugin", "specc.runtime.runners"},
     "cuda": {"specc.plugin", "specc.runtime.runners"},
@@ -23,6 +23,7 @@ CORE = {
     "speculation": {"numpy"},
     "recipe": {"jinja2", "pydantic", "pydantic_core", "yaml"},
     "checkpoint": {"numpy", "ml_dtypes", "safetensors", "tokenizers", "jinja2"},
+    "doctor": {"numpy", "tokenizers"},
     "quantize": {"numpy", "ml_dtypes"},
     "toolchain": {"numpy", "onnx", "onnx_ir"},
     "plugin": {"numpy"},
@@ -32,6 +33,7 @@ CORE = {
     "calibrate": {"numpy"},
     "runtime": {"numpy", "tokenizers", "jinja2"},
     "certify": {"numpy", "onnx"},
+    "probe": {"numpy", "onnx"},
     "report": {"jinja2"},
     "cli": {"typer", "rich"},
 }

@@ -61,7 +61,20 @@ def test_tensorrt_rtx_leaves_data_centre_gpus_to_others() -> None:
 
 @pytest.mark.parametrize("gpu", [row for row in GPUS.values() if row.name != "cpu"], ids=lambda row: row.name)
 def test_gpu_rows_have_sensible_units(gpu) -> None:
-    assert gpu.compute_capability in COMPUTE_CAPABILITIES
+    assert gpu.compute_capability in COMPUTE_CAPABILITIES or gpu.planning_only
     assert 10e9 < gpu.memory_bytes < 300e9
     # Reading the whole memory once takes between 10 ms and 1 s on every card made so far.
     assert 0.01 < gpu.memory_bytes / gpu.bandwidth_bytes < 1
+
+
+@pytest.mark.parametrize("gpu", [row for row in GPUS.values() if row.name != "cpu"], ids=lambda row: row.name)
+def test_gpu_peaks_rise_with_narrower_types(gpu) -> None:
+    peaks = gpu.peaks
+    assert peaks.f32 < peaks.f16
+    for narrow, wide in (("fp8", "f16"), ("int8", "f16"), ("fp4", "fp8")):
+        if peaks.rate(narrow) is not None:
+            assert 1.5 < peaks.rate(narrow) / peaks.rate(wide) < 5
+    # A product of f16 weights with one row is bound by memory on every one of them, by far.
+    assert peaks.f16 / gpu.bandwidth_bytes > 50
+    assert gpu.memory_kind in ("hbm", "gddr", "lpddr")
+    assert len(gpu.source) > 10

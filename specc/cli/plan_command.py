@@ -1,0 +1,212 @@
+"""The command that plans: memory, speed-up with its interval, and variants side by side."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from specc.bundle.record import json_from_record
+from specc.cli.options import AsJson, Offline, Overrides, RecipeFile
+from specc.cli.show import OUT, bytes_text, show_json, show_pairs, show_table
+from specc.errors import SpeccError
+from specc.plan.compare import COLUMNS, comparison_row, interval_text
+from specc.plan.outlook import Given
+from specc.plan.plan import MemoryItem, Plan
+from specc.plan.prediction import Prediction, Unpredicted
+from specc.plan.preview import Preview
+from specc.plan.request import (
+    PlanRequest,
+    check_request_gates,
+    compared_from_request,
+    planned_from_request,
+    preview_from_request,
+)
+from specc.probe.result import remembered_machine
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="The target's config.json, where its weights are not here.", show_default=False),
+]
+DraftConfigFile = Annotated[
+    Path | None, typer.Option("--draft-config", help="The draft model's config.json, likewise.", show_default=False)
+]
+AcceptanceFile = Annotated[
+    Path | None,
+    typer.Option("--acceptance", help="acceptance.json of `specc bench`: in place of priors.", show_default=False),
+]
+WorkloadOption = Annotated[
+    str | None,
+    typer.Option("--workload", help="chat, code, math, summarisation or json; as --set workload.", show_default=False),
+]
+CompareOption = Annotated[
+    str | None,
+    typer.Option(
+        "--compare", metavar="AXIS=VALUES", help="gpus=a,b, schemes=a,b, gamma=1..12 or drafts=a,b.", show_default=False
+    ),
+]
+
+DOES_NOT_FIT: Final = "SPC305"
+"""The one refusal that is shown with its table of memory: what it does not fit by."""
+WIDTH: Final = 66
+"""Columns of a long value beside its name, on a terminal of 80."""
+GAMMA_COLUMNS: Final = ["gamma", "tokens a round", "speed-up, batch 1"]
+BATCH_COLUMNS: Final = ["batch", "gamma", "speed-up", "AR tok/s", "user tok/s", "GPU tok/s"]
+
+
+def plan(
+    *,
+    recipe: RecipeFile,
+    overrides: Overrides = None,
+    workload: WorkloadOption = None,
+    acceptance: AcceptanceFile = None,
+    config: ConfigFile = None,
+    draft_config: DraftConfigFile = None,
+    compare: CompareOption = None,
+    as_json: AsJson = False,
+    offline: Offline = False,
+) -> None:
+    """Decide everything that a build needs and show it: sizes, limits, memory, and the speed-up to expect."""
+    stated = (*(overrides or ()), *(() if workload is None else (f"workload={workload}",)))
+    request = PlanRequest(recipe, stated, config, draft_config, acceptance, offline)
+    if compare is not None:
+        _compare(request, compare, as_json=as_json)
+        return
+    try:
+        planned = planned_from_request(request, _given())
+    except SpeccError as error:
+        if error.code == DOES_NOT_FIT and not as_json:
+            _show_preview(preview_from_request(request, _given()))
+        raise
+    if as_json:
+        check_request_gates(request, planned)
+        show_json(json_from_record(planned))
+        return
+    if isinstance(planned, Plan):
+        _show_plan(planned)
+    else:
+        _show_preview(planned)
+    check_request_gates(request, planned)
+
+
+def _given() -> Given:
+    """Return what was measured of this machine."""
+    return Given(machine=remembered_machine())
+
+
+def _compare(request: PlanRequest, axis: str, *, as_json: bool) -> None:
+    compared = compared_from_request(request, _given(), axis)
+    if as_json:
+        show_json([{"variant": variant.label, **_json_fields(preview)} for variant, preview in compared])
+        return
+    name = axis.partition("=")[0]
+    show_table([name, *COLUMNS], [comparison_row(variant, preview) for variant, preview in compared])
+    OUT.print("\nGB of one device; AR/s: tokens per second of one request without drafts; speed-ups", markup=False)
+    OUT.print("over AR with the best gamma of each batch; ends: the batch from which AR is faster.", markup=False)
+
+
+def _json_fields(preview: Preview) -> dict[str, object]:
+    fields = json_from_record(preview)
+    assert isinstance(fields, dict)
+    return dict(fields)
+
+
+def _show_plan(plan: Plan) -> None:
+    facts, limits, sampling = plan.target.facts, plan.limits, plan.sampling
+    show_pairs(
+        [
+            ("name", plan.name),
+            ("target", f"{plan.target.uri} ({facts.family}, {facts.num_hidden_layers} layers, {plan.target.scheme})"),
+            ("back end", f"{plan.backend.name} for {plan.gpu}"),
+            ("draft", plan.draft.kind),
+            ("gamma", f"{limits.default_gamma} by default, at most {limits.max_gamma}"),
+            ("acceptance", plan.graph.acceptance),
+            ("limits", (f"batch {limits.max_batch}, input {limits.max_input}, output {limits.max_output}, "
+             f"length {limits.max_length}, prefill chunk {limits.prefill_chunk}")),
+            ("sampling", (f"temperature {sampling.temperature}, top_k {sampling.top_k}, top_p {sampling.top_p}, "
+             f"min_p {sampling.min_p} (from {sampling.source})")),
+        ]
+    )  # fmt: skip
+    _show_memory(plan.memory)
+    if plan.prediction is not None:
+        _show_prediction(plan.prediction)
+    _show_notes(plan.notes)
+
+
+def _show_preview(preview: Preview) -> None:
+    limits = preview.limits
+    drafted = ", ".join(part for part in (preview.draft, preview.draft_scheme) if part is not None)
+    show_pairs(
+        [
+            ("name", preview.name),
+            ("target", f"{preview.target} ({preview.scheme})"),
+            ("draft", f"{preview.draft_kind} ({drafted})" if drafted else preview.draft_kind),
+            ("device", preview.gpu if preview.gpus == 1 else f"{preview.gpus} x {preview.gpu}"),
+            ("limits", f"batch {limits.max_batch}, length {limits.max_length}, gamma at most {limits.max_gamma}"),
+        ]
+    )
+    _show_memory(preview.memory)
+    if preview.available is not None:
+        free = preview.available - preview.memory_bytes
+        fits = f"fits, {bytes_text(free)} left" if free >= 0 else f"does not fit: {bytes_text(-free)} too much"
+        OUT.print(f"of {bytes_text(preview.available)} of one {preview.gpu}: {fits}", markup=False)
+    _show_prediction(preview.prediction)
+    if preview.refused is not None:
+        OUT.print()
+        for line in textwrap.wrap(f"this version does not build it: {preview.refused}", 80):
+            OUT.print(line, markup=False)
+    _show_notes(preview.notes)
+
+
+def _show_memory(memory: tuple[MemoryItem, ...]) -> None:
+    OUT.print()
+    rows = [[item.name, bytes_text(item.bytes), item.detail] for item in memory]
+    total = bytes_text(sum(item.bytes for item in memory))
+    show_table(["memory", "size", "detail"], [*rows, ["total", total, ""]], right=frozenset({1}))
+
+
+def _show_prediction(outlook: Prediction | Unpredicted) -> None:
+    OUT.print()
+    if not isinstance(outlook, Prediction):
+        OUT.print(f"speed-up: not predicted: {outlook.reason}", markup=False)
+        return
+    middle, low, high = outlook.acceptance.mid, outlook.acceptance.low, outlook.acceptance.high
+    shown = ", ".join(f"{m:.2f} ({a:.2f}-{b:.2f})" for a, m, b in zip(low, middle, high, strict=True))
+    ends = "no batch up to 4096" if outlook.crossover_batch is None else f"batch {outlook.crossover_batch}"
+    best = "0 at batch 1: AR decoding is the fastest"
+    if outlook.best_gamma:
+        best = f"{outlook.best_gamma} at batch 1"
+    if outlook.break_even is not None:
+        best += f"; with an acceptance of {outlook.break_even:.2f} it would gain nothing"
+    source = textwrap.wrap(outlook.acceptance.source, WIDTH)
+    show_pairs(
+        [
+            ("prediction", f"for {outlook.workload}, {outlook.context} cached tokens a request"),
+            ("accepted", shown),
+            *(("from" if line is source[0] else "", line) for line in source),
+            ("best gamma", best),
+            ("AR is faster", f"from {ends}" if outlook.crossover_batch is not None else f"at {ends}"),
+            ("one step", (f"AR {outlook.ar_step_ms:g} ms, verifying {outlook.verify_step_ms:g} ms, "
+             f"drafting and rest {outlook.drafting_ms:g} ms")),
+            ("first token", f"AR {outlook.ar_ttft_ms:g} ms, with the draft {outlook.ttft_ms:g} ms"),
+        ]
+    )  # fmt: skip
+    if outlook.gammas:
+        OUT.print()
+        rows = [[str(g.gamma), interval_text(g.tokens), interval_text(g.speedup)] for g in outlook.gammas]
+        show_table(GAMMA_COLUMNS, rows)
+    OUT.print()
+    lines = [
+        [str(b.batch), str(b.gamma), interval_text(b.speedup), f"{b.ar_user_tokens:.1f}",
+         f"{b.user_tokens.mid:.1f}", f"{b.gpu_tokens.mid:.0f}"]
+        for b in outlook.batches
+    ]  # fmt: skip
+    show_table(BATCH_COLUMNS, lines)
+    OUT.print(f"Intervals: that of the acceptance, and {outlook.model_spread:.0%} for the model.", markup=False)
+
+
+def _show_notes(notes: tuple[str, ...]) -> None:
+    for note in notes:
+        OUT.print(f"note: {note}", markup=False)

@@ -1,0 +1,62 @@
+"""A trained drafter head offered as a draft model: what it is, and whether it would fit this target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from specc.doctor.evidence import ModelEvidence, PairEvidence
+from specc.doctor.finding import Finding, Fix
+from specc.doctor.head_kind import HeadKind, head_kind, stated_taps, tensor_named
+from specc.doctor.rule import Rule
+
+
+def _findings(pair: PairEvidence) -> Iterator[Finding]:
+    draft = pair.draft
+    kind = None if draft is None else head_kind(draft)
+    if draft is None or kind is None:
+        return
+    place = pair.recipe.place("draft", "model")
+    evidence = (("kind: model", pair.recipe.place("draft", "kind")), (f"`{kind.told_by}`", draft.choice.model))
+    message = f"This is a {kind.name} head: it drafts from the target's hidden states and is no model of its own."
+    fix = Fix("draft: {kind: ngram}, or a small model of the same tokenizer")
+    yield Finding("SPC337", "error", place, evidence, message, fix)
+    yield from _taps(draft, kind, place)
+    yield from _width(pair, draft, kind, place)
+
+
+def _taps(draft: ModelEvidence, kind: HeadKind, place: str) -> Iterator[Finding]:
+    if not kind.taps or draft.config is None or stated_taps(draft.config) is not None:
+        return
+    evidence = ((kind.name, f"`{kind.told_by}`"), ("no list of tap layers", str(draft.config.path)))
+    message = (
+        "Which layers the head listens to is not in its configuration. A guess leaves the text right and acceptance "
+        "near nothing, without a word."
+    )
+    fix = Fix(
+        'write the layers it was trained on into its config.json, as "target_layer_ids": [1, 15, 28], counting outputs '
+        "of layers from 0"
+    )
+    yield Finding("SPC338", "error", place, evidence, message, fix)
+
+
+def _width(pair: PairEvidence, draft: ModelEvidence, kind: HeadKind, place: str) -> Iterator[Finding]:
+    """Compare the projection's input with k hidden states of the target."""
+    fc, target = tensor_named(draft, "fc.weight"), pair.target.sizes
+    if fc is None or target is None or len(fc.shape) != 2:
+        return
+    into, hidden = fc.shape[1], target.hidden_size
+    taps = stated_taps(draft.config) if draft.config is not None else None
+    count = 2 if not kind.taps else None if taps is None else taps[0].count(",") + 1
+    if into % hidden == 0 and count in (None, into // hidden):
+        return
+    expected = f"{'k' if count is None else count} x {hidden}"
+    evidence = (
+        (f"fc.weight reads {into} numbers", str(fc.file)),
+        (f"{expected} are there", f"{pair.target.config_place} hidden_size"),
+    )
+    message = "The head was trained for a target of another width, or for another number of layers."
+    yield Finding("SPC339", "error", place, evidence, message, Fix("take the head that was trained for this target"))
+
+
+RULE: Final = Rule("drafter_head", ("draft config",), _findings)

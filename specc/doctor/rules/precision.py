@@ -1,0 +1,43 @@
+"""Precision by model: a target of 4 bits speaks another distribution; a draft may be as coarse as it likes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from specc.catalog.schemes import SCHEMES
+from specc.doctor.evidence import PairEvidence
+from specc.doctor.finding import Finding, Fix
+from specc.doctor.rule import Rule
+
+FEW_BITS: Final = 4
+PACKED: Final = {"q2_k": 2, "q3_k": 3, "q4_0": 4, "q4_1": 4, "q4_k": 4, "iq4_nl": 4, "iq4_xs": 4, "f4": 4}
+"""Bits of the block encodings that a checkpoint may store its bulk in."""
+
+
+def _findings(pair: PairEvidence) -> Iterator[Finding]:
+    target, recipe = pair.target, pair.recipe
+    scheme = target.choice.scheme
+    stored = "" if target.source is None else target.source.facts.stored_dtype
+    if scheme is not None and SCHEMES[scheme].weight_bits <= FEW_BITS:
+        place = recipe.place("target", "scheme")
+        bits, named = SCHEMES[scheme].weight_bits, (f"scheme {scheme}", place)
+        effect = "Its reads are also so small that a draft must be very cheap to pay, the more so at larger batches."
+    elif stored in PACKED:
+        place = recipe.place("target", "model")
+        bits, named = PACKED[stored], (f"blocks of {stored}", f"tensors of {target.choice.model}")
+        effect = "Computing with the expanded weights does not bring it back."
+    else:
+        return
+    message = (
+        f"Speculation reproduces the text of this target, and {bits} bits have already moved it away from the "
+        f"original's. {effect}"
+    )
+    fix = Fix(
+        "hold it against the original with your own evaluation; scheme: fp8 or w8a16 moves it less, and a quantized "
+        "draft costs no quality"
+    )
+    yield Finding("SPC335", "warning", place, ((f"{bits} bits a weight", place), named), message, fix)
+
+
+RULE: Final = Rule("precision", (), _findings)

@@ -1,0 +1,87 @@
+"""Whether disk and memory of this machine hold the build."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from specc.bundle.objects import cache_folder
+from specc.catalog.capabilities import BACKENDS
+from specc.catalog.schemes import SCHEMES
+from specc.doctor.evidence import ModelEvidence, PairEvidence
+from specc.doctor.finding import Finding, Fix
+from specc.doctor.rule import Rule
+from specc.plan.plan import Plan
+
+ENGINE_COPIES: Final = {"onnxruntime": 0, "tensorrt-rtx": 1}
+"""How many further copies of the weights the engines of a back end hold."""
+
+
+def _findings(pair: PairEvidence) -> Iterator[Finding]:
+    plan = pair.plan
+    if plan is None or plan.backend.name not in BACKENDS:
+        return
+    models = [(pair.target, plan.target.scheme)]
+    if pair.draft is not None and plan.draft_model is not None:
+        models.append((pair.draft, plan.draft_model.model.scheme))
+    yield from _disk(pair, plan, models)
+    yield from _memory(pair, plan, models)
+
+
+def _disk(pair: PairEvidence, plan: Plan, models: list[tuple[ModelEvidence, str]]) -> Iterator[Finding]:
+    folder = _existing(cache_folder())
+    free = shutil.disk_usage(folder).free
+    copies = ENGINE_COPIES.get(plan.backend.name, 1)
+    needed = sum(_written(model, scheme) + copies * _weights(model, scheme) for model, scheme in models)
+    if needed <= free:
+        return
+    evidence = (
+        (f"{needed / 1e9:.1f} GB are written", f"weights as {plan.target.scheme} and the engines' own copies"),
+        (f"{free / 1e9:.1f} GB are free", str(folder)),
+    )
+    fix = Fix("free space (`specc cache gc` helps), or set SPECC_CACHE to a folder on a larger disk")
+    place = pair.recipe.place("target", "model")
+    yield Finding("SPC347", "error", place, evidence, "The disk does not hold what the build writes.", fix)
+
+
+def _memory(pair: PairEvidence, plan: Plan, models: list[tuple[ModelEvidence, str]]) -> Iterator[Finding]:
+    """Compare the builder's working set: TensorRT holds the weights of one engine twice, others one tensor."""
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if plan.backend.name == "tensorrt-rtx":
+        needed = max(2 * _weights(model, scheme) for model, scheme in models)
+    else:
+        needed = max(_largest_tensor(model) for model, _ in models)
+    if needed <= installed:
+        return
+    evidence = (
+        (f"about {needed / 1e9:.1f} GB", f"the build of {plan.backend.name}"),
+        (f"{installed / 1e9:.1f} GB", "memory of this machine"),
+    )
+    fix = Fix("build on a machine with more memory; a bundle can be copied")
+    place = pair.recipe.place("target", "model")
+    yield Finding("SPC347", "warning", place, evidence, "The build will swap, or be ended by the system.", fix)
+
+
+def _weights(model: ModelEvidence, scheme: str) -> int:
+    return 0 if model.sizes is None else model.sizes.parameters * SCHEMES[scheme].weight_bits // 8
+
+
+def _written(model: ModelEvidence, scheme: str) -> int:
+    """Return the bytes of weights that are written; those stored as they are used are linked."""
+    linked = all(header.plain and header.encoding == scheme for header in (model.headers or {}).values())
+    return 0 if linked else _weights(model, scheme)
+
+
+def _largest_tensor(model: ModelEvidence) -> int:
+    sizes = model.sizes
+    return 0 if sizes is None else 8 * sizes.hidden_size * max(sizes.vocab_size, sizes.intermediate_size)
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+RULE: Final = Rule("room", ("target config",), _findings)

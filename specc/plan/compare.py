@@ -1,0 +1,121 @@
+"""Variants of a recipe side by side: one key varied, the rest as it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from specc.errors import SpeccError
+from specc.plan.cost import Interval
+from specc.plan.prediction import Prediction
+from specc.plan.preview import Preview
+
+AXES: Final[dict[str, str]] = {"gpus": "gpu.name", "schemes": "target.scheme", "gamma": "gamma", "drafts": "draft.kind"}
+"""What can be varied, and the recipe's key behind it."""
+
+MODEL_KINDS: Final = ("model", "self")
+"""Kinds that only a recipe can describe; a comparison keeps what it says of them."""
+
+COLUMNS: Final = ("GB", "AR/s", "best", "batch 1", "max batch", "ends", "builds")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row of a comparison.
+
+    Attributes:
+        label: the varied value.
+        overrides: `key=value` over the recipe.
+        drafter: a drafter that a recipe cannot name; None: the recipe's.
+        fixed_gamma: the row is about this gamma, not about the best one; None: the best.
+    """
+
+    label: str
+    overrides: tuple[str, ...]
+    drafter: Literal["eagle3"] | None = None
+    fixed_gamma: int | None = None
+
+
+def variants_from_text(text: str, own_draft_kind: str) -> tuple[Variant, ...]:
+    """Return the variants that `--compare` names.
+
+    Args:
+        text: `gpus=a,b`, `schemes=a,b`, `gamma=1..12` or `gamma=2,4`, `drafts=a,b`.
+        own_draft_kind: of the recipe: `model` and `self` can be compared only where the recipe describes them.
+
+    Raises:
+        SpeccError: SPC308 no such axis or value.
+    """
+    axis, _, values = text.partition("=")
+    names = _gammas(text, values) if axis == "gamma" else [name.strip() for name in values.split(",")]
+    if axis not in AXES or not all(names):
+        got = f"unknown axis {axis!r}" if axis not in AXES else "a value is empty"
+        raise _wrong(text, got, f"compare {', '.join(f'{known}=...' for known in AXES)}")
+    if axis == "drafts":
+        return tuple(_draft_variant(text, name, own_draft_kind) for name in names)
+    if axis == "gamma":
+        return tuple(
+            Variant(name, (f"gamma={{max: {name}, default: {name}}}",), fixed_gamma=int(name)) for name in names
+        )
+    return tuple(Variant(name, (f"{AXES[axis]}={name}",)) for name in names)
+
+
+def _gammas(text: str, values: str) -> list[str]:
+    first, dots, last = values.partition("..")
+    parts = [first, last] if dots else values.split(",")
+    if not all(part.strip().isdecimal() and 1 <= int(part) <= 256 for part in parts):
+        raise _wrong(text, f"{values!r} are not numbers of drafts from 1 to 256", "write gamma=1..12 or gamma=2,4,8")
+    return [str(gamma) for gamma in range(int(first), int(last) + 1)] if dots else [part.strip() for part in parts]
+
+
+def _draft_variant(text: str, name: str, own: str) -> Variant:
+    if name == "eagle3":
+        return Variant(name, (), drafter="eagle3")
+    if name == own:
+        return Variant(name, ())
+    if name in MODEL_KINDS:
+        raise _wrong(text, f"the recipe's draft is {own}, so nothing is known of a {name}", "describe it in the recipe")
+    if name == "none":
+        return Variant(name, (f"draft={{kind: {name}}}", "gamma=auto"))
+    return Variant(name, (f"draft={{kind: {name}}}",))
+
+
+def _wrong(text: str, got: str, fix: str) -> SpeccError:
+    return SpeccError("SPC308", f"--compare {text}", got, "a comparison varies one key of the recipe", fix)
+
+
+def comparison_row(variant: Variant, preview: Preview) -> list[str]:
+    """Return the cells of a variant: its label, then those of `COLUMNS`.
+
+    A variant of one gamma is about batch 1 alone: elsewhere another gamma may be the best.
+    """
+    gigabytes = f"{preview.memory_bytes / 1e9:.1f}"
+    if preview.available is not None and preview.memory_bytes > preview.available:
+        gigabytes += f" > {preview.available / 1e9:.0f}"
+    builds = "yes" if preview.refused is None else preview.refused.split(" ", 1)[0]
+    outlook = preview.prediction
+    if not isinstance(outlook, Prediction):
+        return [variant.label, gigabytes, "-", "-", "not predicted", "-", "-", builds]
+    first, last = outlook.at_batch(1), outlook.at_batch(preview.limits.max_batch)
+    if variant.fixed_gamma is not None:
+        only = _short(outlook.gammas[-1].speedup)
+        gamma = str(variant.fixed_gamma)
+        return [variant.label, gigabytes, f"{first.ar_user_tokens:.0f}", gamma, only, "-", "-", builds]
+    ends = "-" if outlook.crossover_batch is None else str(outlook.crossover_batch)
+    return [
+        variant.label, gigabytes, f"{first.ar_user_tokens:.0f}", str(first.gamma), _short(first.speedup),
+        _short(last.speedup), ends, builds,
+    ]  # fmt: skip
+
+
+def _short(interval: Interval) -> str:
+    if interval.low == interval.high:
+        return f"{interval.mid:.2f}"
+    return f"{interval.mid:.2f} {interval.low:.1f}-{interval.high:.1f}"
+
+
+def interval_text(interval: Interval) -> str:
+    """Return an interval as `1.83 1.21-2.90`; a point alone where it is known exactly."""
+    if interval.low == interval.high:
+        return f"{interval.mid:.2f}"
+    return f"{interval.mid:.2f} {interval.low:.2f}-{interval.high:.2f}"

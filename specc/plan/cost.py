@@ -1,0 +1,150 @@
+"""Speculation against AR decoding: seconds of a round, tokens it yields, and what follows from both.
+
+speed-up = E(acceptance, gamma) * T(B, 1) / (T(B, gamma + 1) + T_draft(B, gamma) + T_round). All of it from
+`specc/plan/roofline.py`, or from measured step costs in its place. Derived in docs/planning.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from specc.plan.device import SPREAD, Device
+from specc.plan.priors import acceptance_from_mal
+from specc.plan.roofline import call_seconds, draft_seconds, prefill_seconds
+from specc.plan.shape import ModelShape
+from specc.speculation.expected import best_gamma, expected_tokens, predicted_speedup
+
+CROSSOVER_LIMIT: Final = 4096
+"""Largest batch at which the end of the gain is looked for."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number that is not known exactly."""
+
+    low: float
+    mid: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Chances that the draft at each position is accepted given that all before were: three readings.
+
+    Attributes:
+        low, mid, high: [k] each; positions beyond the last repeat it.
+        source: where they come from.
+    """
+
+    low: tuple[float, ...]
+    mid: tuple[float, ...]
+    high: tuple[float, ...]
+    source: str
+
+    def reaching(self, reading: tuple[float, ...], gamma: int) -> tuple[float, ...]:
+        """Return a reading for exactly `gamma` positions."""
+        return (reading + reading[-1:] * gamma)[:gamma]
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """One target with one drafter on one device.
+
+    Attributes:
+        target: of the target.
+        draft: of the model that drafts one token a call; None: drafting costs no call.
+        device: where both run.
+        context: cached tokens of a row.
+        chunk: prompt tokens of one prefill call.
+    """
+
+    target: ModelShape
+    draft: ModelShape | None
+    device: Device
+    context: int
+    chunk: int
+
+    def ar_seconds(self, batch: int) -> float:
+        """Return the seconds of one AR step."""
+        return call_seconds(self.target, self.device, batch, 1, self.context)
+
+    def verify_seconds(self, batch: int, gamma: int) -> float:
+        """Return the seconds of one target call that verifies `gamma` drafts a row."""
+        return call_seconds(self.target, self.device, batch, gamma + 1, self.context)
+
+    def drafting_seconds(self, batch: int, gamma: int) -> float:
+        """Return what a round spends beside the target's call; 0 where nothing is drafted."""
+        if gamma == 0:
+            return 0.0
+        overhead = self.device.overheads.round
+        if self.draft is None:
+            return overhead
+        return overhead + draft_seconds(self.draft, self.device, batch, gamma, context=self.context)
+
+    def speedup(self, acceptance: tuple[float, ...], batch: int, gamma: int) -> float:
+        """Return the predicted tokens per second over those of AR decoding, for one reading of the acceptance."""
+        return predicted_speedup(
+            acceptance,
+            gamma,
+            lambda tokens: self.verify_seconds(batch, tokens - 1),
+            lambda drafts: self.drafting_seconds(batch, drafts),
+        )
+
+    def speedup_interval(self, acceptance: Acceptance, batch: int, gamma: int) -> Interval:
+        """Return the speed-up over the acceptance's interval, widened by how far this model has been wrong."""
+        if gamma == 0:
+            return Interval(1.0, 1.0, 1.0)
+        low, mid, high = (
+            self.speedup(reading, batch, gamma) for reading in (acceptance.low, acceptance.mid, acceptance.high)
+        )
+        return Interval(low * (1 - SPREAD), mid, high * (1 + SPREAD))
+
+    def best_gamma(self, acceptance: Acceptance, batch: int, max_gamma: int) -> int:
+        """Return the gamma from 0 to `max_gamma` with the largest speed-up at the middle acceptance."""
+        return best_gamma(
+            acceptance.mid,
+            lambda tokens: self.verify_seconds(batch, tokens - 1),
+            max_gamma,
+            lambda drafts: self.drafting_seconds(batch, drafts),
+        ).gamma
+
+    def break_even(self, batch: int, gamma: int) -> float | None:
+        """Return the acceptance, equal at all positions, at which speculation is as fast as AR; None: at no one."""
+        round_seconds = self.verify_seconds(batch, gamma) + self.drafting_seconds(batch, gamma)
+        tokens = round_seconds / self.ar_seconds(batch)
+        return acceptance_from_mal(tokens, gamma) if gamma > 0 and tokens <= gamma + 1 else None
+
+    def crossover(self, acceptance: Acceptance, max_gamma: int) -> int | None:
+        """Return the smallest batch from which no gamma pays, by halving; None: it pays up to the limit.
+
+        The gain falls with the batch except where a fixed overhead still shrinks, so the search is over a falling
+        function once the first batch pays.
+        """
+        if self.best_gamma(acceptance, 1, max_gamma) == 0:
+            return 1
+        low, high = 1, CROSSOVER_LIMIT
+        if self.best_gamma(acceptance, high, max_gamma) > 0:
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.best_gamma(acceptance, middle, max_gamma) > 0:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def ttft_seconds(self) -> tuple[float, float]:
+        """Return the seconds to the first token of `context` prompt tokens: of AR, and with the draft's prefill."""
+        alone = prefill_seconds(self.target, self.device, self.context, self.chunk)
+        if self.draft is None:
+            return alone, alone
+        return alone, alone + prefill_seconds(self.draft, self.device, self.context, self.chunk)
+
+    def tokens(self, acceptance: Acceptance, gamma: int) -> Interval:
+        """Return the expected tokens of a round, the target's own included."""
+        low, mid, high = (
+            expected_tokens(acceptance.reaching(reading, gamma))
+            for reading in (acceptance.low, acceptance.mid, acceptance.high)
+        )
+        return Interval(low, mid, high)

@@ -1,0 +1,80 @@
+"""From a recipe and the facts of its models to the prediction, whether or not this version can build them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from specc.bundle.manifest import LimitsSpec
+from specc.catalog.gpus import GPUS
+from specc.plan.cost import Acceptance, CostModel
+from specc.plan.device import Device, Machine, device_from_gpu, device_from_machine
+from specc.plan.prediction import Asked, Outlook, prediction_from_model, workload_from_name
+from specc.plan.shape import ModelShape
+from specc.recipe.schema import Recipe
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a prediction may know beyond recipe and checkpoints.
+
+    Attributes:
+        acceptance: measured; None: published priors.
+        machine: this machine's CPU as `specc probe` measured it; None: never measured.
+    """
+
+    acceptance: Acceptance | None = None
+    machine: Machine | None = None
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of a prediction, by their sizes.
+
+    Attributes:
+        target: of the target.
+        draft: of the model that drafts; None for drafters without one.
+        draft_kind: the drafter.
+    """
+
+    target: ModelShape
+    draft: ModelShape | None
+    draft_kind: str
+
+
+NOTHING_GIVEN: Final = Given()
+
+
+def typical_context(limits: LimitsSpec) -> int:
+    """Return the cached tokens that a prediction assumes: half of the longest text."""
+    return max(1, limits.max_length // 2)
+
+
+def outlook_from_models(recipe: Recipe, models: Models, limits: LimitsSpec, given: Given) -> Outlook:
+    """Return the prediction for the recipe's GPUs and workload.
+
+    Args:
+        recipe: names GPUs, workload and the batch of `require`.
+        models: their sizes.
+        limits: of the bundle.
+        given: measurements in place of priors and data sheets.
+    """
+    device = _device(recipe, given.machine)
+    model = (
+        None
+        if device is None
+        else CostModel(models.target, models.draft, device, typical_context(limits), limits.prefill_chunk)
+    )
+    asked = Asked(
+        draft_kind=models.draft_kind,
+        workload=workload_from_name(recipe.workload),
+        max_gamma=limits.max_gamma,
+        batches=tuple(sorted({limits.max_batch, recipe.require.at_batch})),
+    )
+    return prediction_from_model(model, given.acceptance, asked)
+
+
+def _device(recipe: Recipe, machine: Machine | None) -> Device | None:
+    if recipe.gpu.name == "cpu":
+        return None if machine is None else device_from_machine(machine)
+    return device_from_gpu(GPUS[recipe.gpu.name], recipe.gpu.count)

@@ -1,0 +1,215 @@
+"""The prediction of a plan: speed-up with its interval by gamma and by batch, and what it rests on.
+
+It is a function of the plan's inputs alone: the same recipe, headers, acceptance and measured machine give the same
+numbers, rounded to four digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from specc.catalog.workloads import WORKLOADS, Workload
+from specc.plan.cost import Acceptance, CostModel, Interval
+from specc.plan.device import SPREAD
+from specc.plan.priors import prior_for
+
+LARGEST_SHOWN_BATCH: Final = 64
+NO_DRAFTER: Final = Acceptance((0.0,), (0.0,), (0.0,), "nothing is drafted")
+
+
+@dataclass(frozen=True)
+class GammaLine:
+    """Batch 1 with so many drafts a round.
+
+    Attributes:
+        tokens: expected of a round, the target's own included.
+        speedup: over AR decoding.
+    """
+
+    gamma: int
+    tokens: Interval
+    speedup: Interval
+
+
+@dataclass(frozen=True)
+class BatchLine:
+    """A batch with the gamma that is best for it.
+
+    Attributes:
+        gamma: 0 where AR decoding is the fastest.
+        speedup: over AR decoding of the same batch.
+        ar_user_tokens: tokens per second that one request gets from AR decoding.
+        user_tokens: the same with speculation.
+        gpu_tokens: tokens per second of the whole batch with speculation, for one of the GPUs.
+    """
+
+    batch: int
+    gamma: int
+    speedup: Interval
+    ar_user_tokens: float
+    user_tokens: Interval
+    gpu_tokens: Interval
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the cost model says.
+
+    Attributes:
+        workload: whose prior was taken, where nothing was measured.
+        context: cached tokens of a row, and tokens of the prompt behind the first token.
+        acceptance: what was assumed.
+        best_gamma: for batch 1.
+        gammas: batch 1 by gamma.
+        batches: ascending.
+        break_even: acceptance of every position at which batch 1 gains nothing with the best gamma; None: with no
+            drafts, or not even when all are accepted.
+        crossover_batch: the smallest batch at which no gamma gains; None: not up to 4096.
+        ar_step_ms, verify_step_ms, drafting_ms: batch 1: an AR step, the call that verifies the best gamma, drafting
+            and the rest of the round.
+        ar_ttft_ms, ttft_ms: first token, of AR decoding and with the draft model's prefill.
+        model_spread: share by which the cost model itself may miss; part of every interval.
+    """
+
+    kind: Literal["predicted"]
+    workload: str
+    context: int
+    acceptance: Acceptance
+    best_gamma: int
+    gammas: tuple[GammaLine, ...]
+    batches: tuple[BatchLine, ...]
+    break_even: float | None
+    crossover_batch: int | None
+    ar_step_ms: float
+    verify_step_ms: float
+    drafting_ms: float
+    ar_ttft_ms: float
+    ttft_ms: float
+    model_spread: float = SPREAD
+
+    def at_batch(self, batch: int) -> BatchLine:
+        """Return the line of the largest listed batch that is not above the given one."""
+        return max((line for line in self.batches if line.batch <= batch), key=lambda line: line.batch)
+
+
+@dataclass(frozen=True)
+class Unpredicted:
+    """Why there is no prediction, and what would give one."""
+
+    kind: Literal["not predicted"]
+    reason: str
+
+
+Outlook: TypeAlias = Prediction | Unpredicted
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a prediction is asked for.
+
+    Attributes:
+        draft_kind: key of `PRIORS`, or a kind without a prior.
+        workload: one of `WORKLOADS`.
+        max_gamma: drafts that a round may have.
+        batches: batches that must be among the lines, besides powers of two.
+    """
+
+    draft_kind: str
+    workload: Workload
+    max_gamma: int
+    batches: tuple[int, ...]
+
+
+def prediction_from_model(model: CostModel | None, measured: Acceptance | None, asked: Asked) -> Outlook:
+    """Return the prediction of a drafter on a device.
+
+    Args:
+        model: None where nothing is known of the device: a CPU that was never measured.
+        measured: acceptance that replaces the prior.
+        asked: drafter, workload and ranges.
+    """
+    if model is None:
+        return Unpredicted("not predicted", "run `specc probe`: nothing was measured of this machine's CPU")
+    acceptance = measured or acceptance_of_kind(asked.draft_kind, asked.workload)
+    if acceptance is None:
+        reason = f"no acceptance of drafts of kind {asked.draft_kind} was published; measure it and give --acceptance"
+        return Unpredicted("not predicted", reason)
+    best = model.best_gamma(acceptance, 1, asked.max_gamma)
+    break_even = model.break_even(1, best)
+    ar_ttft, ttft = model.ttft_seconds()
+    return Prediction(
+        kind="predicted",
+        workload=asked.workload,
+        context=model.context,
+        acceptance=_rounded_acceptance(acceptance),
+        best_gamma=best,
+        gammas=tuple(_gamma_line(model, acceptance, gamma) for gamma in range(1, asked.max_gamma + 1)),
+        batches=tuple(_batch_line(model, acceptance, batch, asked.max_gamma) for batch in shown_batches(asked.batches)),
+        break_even=None if break_even is None else rounded(break_even),
+        crossover_batch=model.crossover(acceptance, asked.max_gamma) if asked.max_gamma else None,
+        ar_step_ms=rounded(model.ar_seconds(1) * 1e3),
+        verify_step_ms=rounded(model.verify_seconds(1, best) * 1e3),
+        drafting_ms=rounded(model.drafting_seconds(1, best) * 1e3),
+        ar_ttft_ms=rounded(ar_ttft * 1e3),
+        ttft_ms=rounded((ttft if asked.max_gamma else ar_ttft) * 1e3),
+    )
+
+
+def acceptance_of_kind(kind: str, workload: Workload) -> Acceptance | None:
+    """Return the prior of a kind on a workload as acceptance; None where none was published."""
+    if kind == "none":
+        return NO_DRAFTER
+    prior = prior_for(kind, workload)
+    if prior is None:
+        return None
+    low, mid, high = prior.acceptances()
+    return Acceptance((low,), (mid,), (high,), f"prior, {prior.source}")
+
+
+def workload_from_name(name: str) -> Workload:
+    """Return the workload of a checked name."""
+    return next(workload for workload in WORKLOADS if workload == name)
+
+
+def shown_batches(asked: tuple[int, ...]) -> tuple[int, ...]:
+    """Return powers of two up to the largest of these and 64, and these themselves, ascending."""
+    largest = max((LARGEST_SHOWN_BATCH, *asked))
+    return tuple(sorted({1 << power for power in range(largest.bit_length())} | set(asked)))
+
+
+def rounded(value: float) -> float:
+    """Return a number to four digits."""
+    return float(f"{value:.4g}")
+
+
+def _gamma_line(model: CostModel, acceptance: Acceptance, gamma: int) -> GammaLine:
+    tokens, speedup = model.tokens(acceptance, gamma), model.speedup_interval(acceptance, 1, gamma)
+    return GammaLine(gamma, _rounded_interval(tokens), _rounded_interval(speedup))
+
+
+def _batch_line(model: CostModel, acceptance: Acceptance, batch: int, max_gamma: int) -> BatchLine:
+    gamma = model.best_gamma(acceptance, batch, max_gamma)
+    speedup = model.speedup_interval(acceptance, batch, gamma)
+    ar = 1.0 / model.ar_seconds(batch)
+    user = Interval(ar * speedup.low, ar * speedup.mid, ar * speedup.high)
+    share = batch / model.device.count
+    return BatchLine(
+        batch=batch,
+        gamma=gamma,
+        speedup=_rounded_interval(speedup),
+        ar_user_tokens=rounded(ar),
+        user_tokens=_rounded_interval(user),
+        gpu_tokens=_rounded_interval(Interval(user.low * share, user.mid * share, user.high * share)),
+    )
+
+
+def _rounded_interval(interval: Interval) -> Interval:
+    return Interval(rounded(interval.low), rounded(interval.mid), rounded(interval.high))
+
+
+def _rounded_acceptance(acceptance: Acceptance) -> Acceptance:
+    low, mid, high = (
+        tuple(rounded(value) for value in reading) for reading in (acceptance.low, acceptance.mid, acceptance.high)
+    )
+    return Acceptance(low, mid, high, acceptance.source)

@@ -1,0 +1,48 @@
+"""The recipe's gates: `require` against what the plan says."""
+
+from __future__ import annotations
+
+from specc.errors import SpeccError
+from specc.plan.prediction import Outlook, Prediction
+from specc.recipe.schema import Recipe
+
+GB = 10**9
+
+
+def check_required(recipe: Recipe, memory_bytes: int, outlook: Outlook | None) -> None:
+    """Check the recipe's gates.
+
+    Args:
+        recipe: states them.
+        memory_bytes: of one GPU, all items together.
+        outlook: the plan's prediction.
+
+    Raises:
+        SpeccError: SPC307, exit status 3: one of them is not met, with both numbers.
+    """
+    required = recipe.require
+    if required.max_memory_gb is not None and memory_bytes > required.max_memory_gb * GB:
+        raise SpeccError(
+            "SPC307",
+            recipe.place("require", "max_memory_gb"),
+            f"the plan needs {memory_bytes / GB:.1f} GB",
+            f"the recipe requires at most {required.max_memory_gb:g} GB",
+            "lower limits.max_batch, max_input or max_output, quantize, or raise max_memory_gb",
+        )
+    if required.min_speedup is None:
+        return
+    place = recipe.place("require", "min_speedup")
+    why = f"the recipe requires {required.min_speedup:g} at batch {required.at_batch}"
+    if not isinstance(outlook, Prediction):
+        reason = "there is no prediction" if outlook is None else f"not predicted: {outlook.reason}"
+        raise SpeccError("SPC307", place, reason, why, "give what the prediction needs, or remove min_speedup")
+    line = outlook.at_batch(required.at_batch)
+    if line.speedup.mid < required.min_speedup:
+        raise SpeccError(
+            "SPC307",
+            place,
+            f"the predicted speed-up is {line.speedup.mid:.2f} "
+            f"({line.speedup.low:.2f} to {line.speedup.high:.2f}) with gamma {line.gamma}",
+            why,
+            "another draft or gpu (`specc plan --compare`), a smaller at_batch, or a lower min_speedup",
+        )

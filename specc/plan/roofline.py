@@ -1,0 +1,103 @@
+"""Seconds of one call: for each part of a model the longer of reading and computing, and what no size explains.
+
+T(B, S, context) = overhead + sum over parts of max(bytes / bandwidth, operations / rate). Every formula is derived in
+docs/planning.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from specc.plan.device import Device
+from specc.plan.shape import ModelShape, distinct_experts
+
+LOGIT_BYTES: Final = 8.0
+"""Each logit is written and read once, as f32."""
+REDUCE_LATENCY: Final = 8e-6
+"""Seconds of one small sum over devices on NVLink."""
+UNKNOWN_LINK: Final = 16e9
+"""Bytes per second between devices where the catalog states none: half of PCIe 4.0 x8."""
+
+
+def call_seconds(shape: ModelShape, device: Device, batch: int, tokens: int, context: int) -> float:
+    """Return the predicted seconds of one call.
+
+    Args:
+        shape: of the model.
+        device: where it runs.
+        batch: rows of the call.
+        tokens: new tokens of each row, all of which get logits.
+        context: cached tokens of each row.
+    """
+    overheads = device.overheads
+    return overheads.call + overheads.layer * shape.layers + work_seconds(shape, device, batch, tokens, context)
+
+
+def draft_seconds(
+    shape: ModelShape, device: Device, batch: int, calls: int, *, context: int, rows_per_call: int = 1
+) -> float:
+    """Return the predicted seconds of drafting: calls of the draft model, one after the other.
+
+    Args:
+        shape: of the draft model.
+        device: where it runs.
+        batch: rows of a call.
+        calls: how many.
+        context: cached tokens of each row.
+        rows_per_call: tokens of each row; more than 1 only in trees.
+    """
+    overheads = device.overheads
+    work = work_seconds(shape, device, batch, rows_per_call, context)
+    return calls * (overheads.draft_call + overheads.layer * shape.layers + work)
+
+
+def prefill_seconds(shape: ModelShape, device: Device, prompt: int, chunk: int) -> float:
+    """Return the predicted seconds until the first token of one prompt, in chunks; only its last token gets logits."""
+    total, done = 0.0, 0
+    while done < prompt:
+        part = min(chunk, prompt - done)
+        overheads = device.overheads
+        total += overheads.call + overheads.layer * shape.layers
+        total += work_seconds(shape, device, 1, part, done, logit_rows=1)
+        done += part
+    return total
+
+
+def work_seconds(
+    shape: ModelShape, device: Device, batch: int, tokens: int, context: int, *, logit_rows: int | None = None
+) -> float:
+    """Return the part of `call_seconds` that sizes explain; arguments as there.
+
+    `logit_rows` are the tokens of a row that get logits, None: all.
+    """
+    rows = batch * tokens
+    heads = batch * (tokens if logit_rows is None else logit_rows)
+    bandwidth = device.bandwidth_bytes * device.efficiency.bandwidth * device.count
+    reached = distinct_experts(shape.experts, shape.experts_per_token, rows)
+    body_bytes = (shape.body + reached * shape.expert_weights) * shape.body_bits / 8
+    body_flops = 2.0 * rows * (shape.body + shape.experts_per_token * shape.expert_weights)
+    body_compute = body_flops / (device.rate(shape.arithmetic, unpacked=shape.unpacked) * device.count)
+    # Unpacking keeps the cores busy while weights arrive, so the two do not hide each other.
+    seconds = _together(body_bytes / bandwidth, body_compute, hidden=device.overlaps and not shape.unpacked)
+    head_rate = device.rate(shape.head_arithmetic, unpacked=False) * device.count
+    head_read, head_compute = shape.head * shape.head_bits / 8 / bandwidth, 2.0 * heads * shape.head / head_rate
+    seconds += _together(head_read, head_compute, hidden=device.overlaps)
+    seconds += heads * shape.vocab_size * LOGIT_BYTES / bandwidth
+    cache_bytes = (batch * context + rows) * shape.cache_row_bytes
+    score_rate = device.rate("f16", unpacked=False) * device.count
+    scores = shape.score_flops * rows * (context + tokens / 2) / score_rate
+    seconds += _together(cache_bytes / bandwidth, scores, hidden=device.overlaps)
+    return seconds + _between_devices(shape, device, rows)
+
+
+def _together(read: float, compute: float, *, hidden: bool) -> float:
+    return max(read, compute) if hidden else read + compute
+
+
+def _between_devices(shape: ModelShape, device: Device, rows: int) -> float:
+    """Return the seconds of two sums a layer over all devices, each moving 2 (n - 1) / n of the activations."""
+    if device.count == 1:
+        return 0.0
+    moved = 2.0 * (device.count - 1) / device.count * rows * shape.hidden_size * 2
+    link = device.link_bytes or UNKNOWN_LINK
+    return 2.0 * shape.layers * (REDUCE_LATENCY + moved / link)

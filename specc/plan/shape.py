@@ -1,0 +1,142 @@
+"""What one call of a model reads and computes: parameters by part, bytes of each, from facts alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from specc.catalog.dtypes import DTYPES
+from specc.catalog.gpus import PeakDtype
+from specc.catalog.schemes import PLAIN, plain_bits, weight_bits
+from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
+
+ARITHMETIC: Final[dict[str, PeakDtype]] = {
+    "f32": "f32",
+    "f16": "f16",
+    "bf16": "f16",
+    "w8a16": "f16",
+    "w4a16": "f16",
+    "w8a8": "int8",
+    "fp8": "fp8",
+    "nvfp4": "fp4",
+}
+"""In which arithmetic a scheme's matrix products run."""
+
+UNPACKED: Final = ("w8a16", "w4a16")
+"""Schemes whose weights are turned into floats before they are multiplied."""
+
+EAGLE3_DRAFT_VOCAB: Final = 32000
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """Sizes of one model under a scheme.
+
+    Attributes:
+        layers: decoder layers.
+        hidden_size, vocab_size: of the model.
+        body: weights of attention, dense feed-forward blocks and routers, all of them read by every call.
+        experts, experts_per_token: of each layer that has them; 0 without.
+        expert_weights: weights of one expert, summed over all layers.
+        head: weights of the output projection.
+        body_bits, head_bits: of one weight, scales included.
+        arithmetic: type of the body's matrix products.
+        unpacked: the body's weights are turned into floats first.
+        head_arithmetic: type of the head's products: quantized models keep it in 16 bits.
+        cache_row_bytes: keys and values of one token in all layers.
+        score_flops: operations of attention for one query and one cached token, all layers.
+    """
+
+    layers: int
+    hidden_size: int
+    vocab_size: int
+    body: int
+    experts: int
+    experts_per_token: int
+    expert_weights: int
+    head: int
+    body_bits: float
+    head_bits: float
+    arithmetic: PeakDtype
+    unpacked: bool
+    head_arithmetic: PeakDtype
+    cache_row_bytes: float
+    score_flops: float
+
+
+def shape_from_facts(facts: ModelFacts, scheme: str, cache_dtype: str) -> ModelShape:
+    """Return the sizes of a model.
+
+    Args:
+        facts: of the model.
+        scheme: row of `catalog/schemes.py`; embedding and head of quantized models have 16 bits.
+        cache_dtype: row of `catalog/dtypes.py`.
+    """
+    body = expert_weights = head = 0
+    for name, shape in shapes_from_facts(facts):
+        count = math.prod(shape)
+        if ".mlp.experts." in name:
+            expert_weights += count
+        elif name == HEAD or (name == EMBEDDING and facts.tie_word_embeddings):
+            head += count
+        elif name != EMBEDDING and len(shape) > 1:
+            body += count
+    experts = facts.experts
+    elements = 2 * facts.num_hidden_layers * facts.num_key_value_heads * facts.head_dim
+    return ModelShape(
+        layers=facts.num_hidden_layers,
+        hidden_size=facts.hidden_size,
+        vocab_size=facts.vocab_size,
+        body=body,
+        experts=0 if experts is None else experts.num_experts,
+        experts_per_token=0 if experts is None else experts.num_experts_per_tok,
+        expert_weights=0 if experts is None else expert_weights // experts.num_experts,
+        head=head,
+        body_bits=weight_bits(scheme),
+        head_bits=plain_bits(scheme),
+        arithmetic=ARITHMETIC[scheme],
+        unpacked=scheme in UNPACKED,
+        head_arithmetic=ARITHMETIC[scheme] if scheme in PLAIN else "f16",
+        cache_row_bytes=elements * DTYPES[cache_dtype].nbytes,
+        score_flops=4.0 * facts.num_hidden_layers * facts.num_attention_heads * facts.head_dim,
+    )
+
+
+def eagle3_shape(target: ModelFacts, scheme: str, cache_dtype: str) -> ModelShape:
+    """Return the sizes of the usual EAGLE-3 head of a target: one layer of its widths and 32000 draft tokens.
+
+    Source: drafters.md section 3.5: fc [H, 3H], projections from 2H, a feed-forward block and a head of its own.
+    """
+    h, d = target.hidden_size, target.head_dim
+    queries, keys = target.num_attention_heads * d, target.num_key_value_heads * d
+    body = 3 * h * h + 2 * h * (queries + 2 * keys) + queries * h + 3 * h * target.intermediate_size
+    return ModelShape(
+        layers=1,
+        hidden_size=h,
+        vocab_size=EAGLE3_DRAFT_VOCAB,
+        body=body,
+        experts=0,
+        experts_per_token=0,
+        expert_weights=0,
+        head=EAGLE3_DRAFT_VOCAB * h,
+        body_bits=weight_bits(scheme),
+        head_bits=plain_bits(scheme),
+        arithmetic=ARITHMETIC[scheme],
+        unpacked=scheme in UNPACKED,
+        head_arithmetic=ARITHMETIC[scheme] if scheme in PLAIN else "f16",
+        cache_row_bytes=2.0 * keys * DTYPES[cache_dtype].nbytes,
+        score_flops=4.0 * target.num_attention_heads * d,
+    )
+
+
+def distinct_experts(experts: int, per_token: int, tokens: int) -> float:
+    """Return how many different experts of a layer so many tokens are expected to reach, each choosing at random.
+
+    E (1 - (1 - k/E)^N): an expert is missed by one token with chance 1 - k/E, by all N with its power. Tokens of one
+    text choose alike, so this is the upper end. Source: drafters.md section 7.
+    """
+    if experts == 0:
+        return 0.0
+    return float(experts * (1.0 - (1.0 - per_token / experts) ** tokens))

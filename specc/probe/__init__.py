@@ -1,0 +1,1 @@
+"""What this machine's CPU can do: measured once, remembered under the processor's name."""
