@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from specc.certify.prompt_file import PromptInput, ids_from_input
+from specc.runtime.request import prompt_from_ids
 from specc.runtime.session import Session
 
 BUNDLED_PROMPTS: Final[tuple[str, ...]] = (
@@ -30,14 +31,18 @@ def prompt_ids(session: Session, prompts: Sequence[PromptInput] | None) -> list[
 
     Args:
         session: of the bundle.
-        prompts: texts, ids or chats, taken as they are; None takes the bundled ones, cut to what the bundle accepts, or
-            random ids for a bundle without a tokenizer.
+        prompts: texts, ids or chats, taken as a request takes them; None takes the bundled ones, cut to what the bundle
+            accepts, or random ids for a bundle without a tokenizer.
 
     Raises:
-        SpeccError: SPC709 a text for a bundle without a tokenizer, SPC710 a chat for one without a template.
+        SpeccError: SPC703 to SPC705 a prompt that a request would be refused for; SPC709 a text for a bundle without a
+            tokenizer, SPC710 a chat for one without a template.
     """
     if prompts is not None:
-        return [list(ids_from_input(session, prompt)) for prompt in prompts]
+        return [
+            list(prompt_from_ids(ids_from_input(session, prompt), session.manifest, f"prompts[{index}]"))
+            for index, prompt in enumerate(prompts)
+        ]
     limits = session.manifest.limits
     longest = min(limits.max_input, limits.max_length - 1)
     if session.manifest.tokenizer is None:

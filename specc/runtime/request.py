@@ -55,22 +55,22 @@ class Request:
     speculative: bool | None
 
 
-def request_from_prompt(ids: Sequence[int], params: GenerationParams, manifest: Manifest) -> Request:
+def request_from_prompt(
+    ids: Sequence[int], params: GenerationParams, manifest: Manifest, place: str = "prompt"
+) -> Request:
     """Return the request of a prompt and its parameters, absent ones filled from the manifest.
 
     Args:
         ids: prompt tokens, BOS included where the bundle's rule adds one.
         params: the user's settings.
         manifest: of the bundle.
+        place: of the prompt, for errors.
 
     Raises:
         SpeccError: SPC701 to SPC709 and SPC714, see `specc explain`.
     """
     tokenizer = manifest.tokenizer
-    prompt = tuple(ids)
-    if not prompt and tokenizer is not None and tokenizer.bos_id is not None:
-        prompt = (tokenizer.bos_id,)
-    check_prompt(prompt, manifest)
+    prompt = prompt_from_ids(ids, manifest, place)
     gamma = gamma_from_params(params, manifest)
     return Request(
         prompt=prompt,
@@ -85,13 +85,27 @@ def request_from_prompt(ids: Sequence[int], params: GenerationParams, manifest: 
     )
 
 
-def check_prompt(prompt: tuple[int, ...], manifest: Manifest) -> None:
+def prompt_from_ids(ids: Sequence[int], manifest: Manifest, place: str = "prompt") -> tuple[int, ...]:
+    """Return the tokens that a request starts from; for an empty prompt the beginning-of-sequence token, if any.
+
+    Raises:
+        SpeccError: SPC703 to SPC705 it does not fit the bundle, is empty, or has ids outside the vocabulary.
+    """
+    tokenizer = manifest.tokenizer
+    prompt = tuple(ids)
+    if not prompt and tokenizer is not None and tokenizer.bos_id is not None:
+        prompt = (tokenizer.bos_id,)
+    check_prompt(prompt, manifest, place)
+    return prompt
+
+
+def check_prompt(prompt: tuple[int, ...], manifest: Manifest, place: str) -> None:
     """Refuse a prompt that is empty, has ids outside the vocabulary or does not fit the limits."""
     limits = manifest.limits
     if not prompt:
         raise SpeccError(
             "SPC704",
-            "prompt",
+            place,
             "no token, and the tokenizer has no beginning-of-sequence token",
             "the model continues what it is given",
             "give at least one token",
@@ -101,7 +115,7 @@ def check_prompt(prompt: tuple[int, ...], manifest: Manifest) -> None:
         if not 0 <= token < vocabulary:
             raise SpeccError(
                 "SPC705",
-                f"prompt[{index}]",
+                f"{place}[{index}]",
                 f"token id {token}, the vocabulary has ids 0 to {vocabulary - 1}",
                 "the embedding has no such row",
                 "encode the prompt with the bundle's own tokenizer",
@@ -110,7 +124,7 @@ def check_prompt(prompt: tuple[int, ...], manifest: Manifest) -> None:
     if len(prompt) > allowed:
         raise SpeccError(
             "SPC703",
-            "prompt",
+            place,
             f"{len(prompt)} tokens, at most {allowed} fit",
             f"the bundle was built for max_input {limits.max_input} and max_length {limits.max_length}, of which one "
             "token must stay free for the answer",

@@ -180,11 +180,12 @@ class Session:
 
     def _requests(self, prompts: Sequence[GivenPrompt], params: Params) -> list[Request]:
         self._check_open()
+        places = ["prompt"] if len(prompts) == 1 else [f"prompts[{index}]" for index in range(len(prompts))]
         return [
             request_from_prompt(
-                self.ids_from_text(prompt) if isinstance(prompt, str) else prompt, settings, self.manifest
+                self.ids_from_text(prompt) if isinstance(prompt, str) else prompt, settings, self.manifest, place
             )
-            for prompt, settings in zip(prompts, params_from_given(params, len(prompts)), strict=True)
+            for prompt, settings, place in zip(prompts, params_from_given(params, len(prompts)), places, strict=True)
         ]
 
     def _check_open(self) -> None:

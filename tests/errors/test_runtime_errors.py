@@ -112,7 +112,7 @@ def test_spc703_gives_both_numbers():
 
 def test_spc704_an_empty_prompt_without_bos_and_with_one():
     error = refused(toy_session(), [])
-    assert (error.code, error.place) == ("SPC704", "prompt")
+    assert (error.code, error.place) == ("SPC704", "prompts[1]")
     assert "no beginning-of-sequence token" in error.got
     manifest = toy_manifest(MODEL)
     manifest = replace(manifest, tokenizer=replace(manifest.tokenizer, bos_id=7))
@@ -125,7 +125,9 @@ def test_spc704_an_empty_prompt_without_bos_and_with_one():
 @pytest.mark.parametrize("token", [-1, 16])
 def test_spc705_names_the_position_and_the_range(token):
     error = refused(toy_session(), [3, token])
-    assert (error.code, error.place) == ("SPC705", "prompt[1]")
+    assert (error.code, error.place) == ("SPC705", "prompts[1][1]")
+    with pytest.raises(SpeccError, match=r"SPC705 prompt\[1\]"):  # a single one has no number
+        toy_session().generate([3, token])
     assert error.got == f"token id {token}, the vocabulary has ids 0 to 15"
 
 

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from specc.certify.prompts import BUNDLED_PROMPTS, prompt_ids, random_prompts
+from specc.errors import SpeccError
 from specc.runtime.session import Session
 from tests.double_runner import ToyModel, ToyRunner, toy_manifest, with_limits
 
@@ -22,6 +25,16 @@ def test_prompts_of_a_bundle(monkeypatch):
     monkeypatch.setattr(session, "ids_from_text", lambda text: [len(text) % 16] * 9)
     bundled = prompt_ids(session, None)
     assert [len(ids) for ids in bundled] == [7] * len(BUNDLED_PROMPTS)  # cut to max_input
-    assert prompt_ids(session, ("abc", (1, 2))) == [[3] * 9, [1, 2]]  # the user's are not
     bare = Session(replace(manifest, tokenizer=None), ToyRunner(model))
     assert all(len(ids) <= 7 for ids in prompt_ids(bare, None))
+
+
+def test_given_prompts_are_those_that_requests_start_from():
+    model = ToyModel()
+    manifest = with_limits(toy_manifest(model), max_input=7)
+    manifest = replace(manifest, tokenizer=replace(manifest.tokenizer, bos_id=5))
+    session = Session(manifest, ToyRunner(model))
+    assert prompt_ids(session, ((1, 2), ())) == [[1, 2], [5]]
+    with pytest.raises(SpeccError) as refused:
+        prompt_ids(session, ((1, 2), (3,) * 9))  # not cut, as the bundled ones
+    assert (refused.value.code, refused.value.place) == ("SPC703", "prompts[1]")
