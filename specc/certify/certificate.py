@@ -22,6 +22,7 @@ from specc.bundle.manifest import MANIFEST_FILE, Manifest
 from specc.bundle.read import open_bundle
 from specc.bundle.record import text_from_record
 from specc.certify.draft_engine import LoadedDraft, loaded_draft
+from specc.certify.finite import failure_of_numbers
 from specc.certify.logits import LogitsEngine, logits_engine
 from specc.certify.machine import processor_name
 from specc.certify.near_tie import judge_from_logits
@@ -82,7 +83,7 @@ def certificate_from_bundle(bundle: Path, request: CertifyRequest, progress: Pro
 
     The status is `not_run` where the engine needs a device that this machine lacks, and where no speculative round took
     place, since nothing was shown then; `failed` where ids differ away from near ties, where picks do not follow the
-    law, and where logits are not the reference's.
+    law, and where logits are not the reference's, or no numbers.
 
     Args:
         bundle: its folder.
@@ -190,13 +191,19 @@ def _measured_with_draft(subject: Subject, runner: TargetRunner, draft: LoadedDr
 def _judged(subject: Subject, measured: Measured) -> Certificate:
     manifest, request = subject.manifest, subject.request
     parity = measured.parity
-    sampler, unsampled = _sampler(subject, measured)
-    reference, uncompared = _reference(subject, measured)
     certificate = replace(
         empty_certificate(subject.bundle, request.scope, "the drafter proposed nothing on these prompts"),
         prompts=_prompt_set(manifest, request, len(measured.prompts)),
         step_costs=measured.step_costs,
         draft_step_costs=measured.draft_step_costs,
+    )
+    no_numbers = failure_of_numbers(subject.bundle, subject.logits, measured.prompts)
+    if no_numbers is not None:
+        return replace(certificate, status="failed", reason=no_numbers)
+    sampler, unsampled = _sampler(subject, measured)
+    reference, uncompared = _reference(subject, measured)
+    certificate = replace(
+        certificate,
         parity=parity,
         reference=reference,
         sampler=sampler,

@@ -54,7 +54,7 @@ def pass_gate(staging: Path, destination: Path, request: CertifyRequest | None, 
         progress: told about the check.
 
     Raises:
-        SpeccError: SPC801, SPC803 or SPC804 the bundle failed, now or in the full check of the published one.
+        SpeccError: SPC801 or SPC803 to SPC805 the bundle failed, now or in the full check of the published one.
     """
     certificate = published_certificate(destination, staging / MANIFEST_FILE, request)
     if certificate is None and request is None:

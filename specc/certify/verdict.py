@@ -58,7 +58,7 @@ def refuse_failed(certificate: Certificate, bundle: Path) -> None:
 
     Raises:
         SpeccError: SPC801 speculation changed the text, SPC803 the logits are not the reference's, SPC804 the sampler
-            does not follow its law.
+            does not follow its law, SPC805 logits are no numbers.
     """
     if certificate.status != "failed":
         return
@@ -68,6 +68,14 @@ def refuse_failed(certificate: Certificate, bundle: Path) -> None:
     if failure_of_parity(certificate.parity) is None and sampler is not None:
         why = "temperature, top_k, top_p, min_p and the seed alone decide what is picked from given logits"
         raise _failed("SPC804", bundle, sampler, why)
+    if not certificate.parity and certificate.reason is not None:
+        raise SpeccError(
+            "SPC805",
+            str(bundle),
+            certificate.reason,
+            "every text of such a bundle means nothing, with and without speculation",
+            "download the checkpoint again, or take another; where its weights are numbers, use scheme bf16 or f32",
+        )
     raise _failed(
         "SPC801",
         bundle,

@@ -33,4 +33,11 @@ CERTIFY: Final[dict[str, CodeRow]] = {
         "distribution is one that the law would give less than once in a million.",
         ExitStatus.GATE,
     ),
+    "SPC805": CodeRow(
+        "the engine does not give numbers",
+        "Logits are infinite or no numbers (NaN). A weight of the checkpoint is so, as after a broken conversion or a "
+        "training run that diverged, and is named then; or activations left the range of their dtype, as those of some "
+        "bfloat16 models do in float16.",
+        ExitStatus.GATE,
+    ),
 }

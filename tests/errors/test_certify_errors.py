@@ -66,6 +66,16 @@ def test_spc804_a_sampler_without_its_law_stops_the_build(tmp_path, differing, p
     assert "seed" in error.why
 
 
+def test_spc805_logits_that_are_no_numbers_stop_the_build(tmp_path):
+    got = "16 of 16 logits after prompt 0 are infinite or no numbers; so are values of `lm_head.weight`"
+    with pytest.raises(SpeccError) as caught:
+        refuse_failed(failed(reason=got), tmp_path / "bundle")
+    error = caught.value
+    assert CODES[error.code].exit_status is ExitStatus.GATE
+    assert (error.code, error.place, error.got) == ("SPC805", str(tmp_path / "bundle"), got)
+    assert "scheme bf16 or f32" in error.fix
+
+
 def test_spc802_an_empty_list_of_prompts_certifies_nothing(tmp_path):
     with pytest.raises(SpeccError) as caught:
         certificate_from_bundle(tmp_path, CertifyRequest(prompts=()))

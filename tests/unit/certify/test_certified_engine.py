@@ -83,6 +83,23 @@ def test_the_reference_agrees_and_a_wrong_weight_is_seen(engines, tmp_path):
     logits.close()
 
 
+def test_a_weight_that_is_no_number_fails_the_certificate_by_name(engines, tmp_path):
+    folder = tmp_path / "bundle"
+    shutil.copytree(engines.folder, folder)
+    name = "model.layers.1.input_layernorm.weight"
+    for spec in engines.specs:
+        changed = onnx.load(folder / spec.file, load_external_data=False)
+        scale = next(tensor for tensor in changed.graph.initializer if tensor.name == name)
+        values = np.full(tuple(scale.dims), 1.0, dtype=np.float32)
+        values[3] = np.nan
+        scale.CopyFrom(onnx.numpy_helper.from_array(values, name))
+        (folder / spec.file).write_bytes(changed.SerializeToString())
+    bundle_manifest(replace(engines, folder=folder))
+    certificate = certificate_from_bundle(folder, CertifyRequest("build", max_new_tokens=4, threads=1))
+    assert certificate.status == "failed"
+    assert certificate.reason.endswith(f"after prompt 0 are infinite or no numbers; so are values of `{name}`")
+
+
 def test_operators_without_a_reference_are_named(engines, tmp_path):
     manifest = bundle_manifest(engines)
     spec = next(engine for engine in manifest.engines if engine.variant == "logits")
