@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from specc.bundle.manifest import Manifest
 from specc.bundle.statistics import AcceptanceStatistics
 from specc.certify.parity import Ids
 from specc.progress import Progress
 from specc.runtime import Generation, GenerationParams, Session
 from specc.runtime.metrics import summed_statistics
 from specc.runtime.params import Mode
+from specc.runtime.request import GREEDY_BELOW
+from specc.speculation.modes import MODES
 
 BENCH_SCHEMA = 1
 
@@ -41,14 +44,14 @@ class PromptBench:
 
     Attributes:
         prompt_tokens, completion_tokens: lengths.
-        same_ids: speculation gave the ids of AR.
+        same_ids: speculation gave the ids of AR; None where acceptance keeps the law of sampled text and not its ids.
         mal: mean accepted length of its rounds, None without a round.
-        decode_speedup: AR decode seconds over those of the mode, the median over rounds.
+        decode_speedup: AR decode seconds a token over those of the mode, the median over rounds.
     """
 
     prompt_tokens: int
     completion_tokens: int
-    same_ids: bool
+    same_ids: bool | None
     mal: float | None
     decode_speedup: float
 
@@ -63,7 +66,7 @@ class BenchReport:
         mode: what was held against AR.
         statistics: of one round of all prompts.
         mal: mean accepted length over all prompts.
-        decode_speedup: AR decode seconds of all prompts over those of the mode, the median over rounds.
+        decode_speedup: AR decode seconds a token over those of the mode, over all prompts, the median over rounds.
         lowest, highest: the same, of single rounds.
         expected_speedup: tokens a call over the cost of these calls, by the measured step costs; None without them.
         prompts: one entry each.
@@ -111,6 +114,7 @@ def bench_from_session(session: Session, request: BenchRequest, progress: Progre
     counted = rounds[1:] or rounds
     ratios = [_ratio(pairs) for pairs in counted]
     statistics = summed_statistics(pair.tested.statistics for pair in counted[-1])
+    fixed = ids_are_fixed(session.manifest, request.temperature)
     return BenchReport(
         schema=BENCH_SCHEMA,
         bundle=session.manifest.name,
@@ -121,8 +125,14 @@ def bench_from_session(session: Session, request: BenchRequest, progress: Progre
         lowest=min(ratios),
         highest=max(ratios),
         expected_speedup=expected_from_statistics(session, statistics),
-        prompts=tuple(_prompt_bench([pairs[i] for pairs in counted]) for i in range(len(request.prompts))),
+        prompts=tuple(_prompt_bench([pairs[i] for pairs in counted], fixed) for i in range(len(request.prompts))),
     )
+
+
+def ids_are_fixed(manifest: Manifest, temperature: float | None) -> bool:
+    """Return whether speculation must give the ids of AR at a temperature, None for the bundle's default."""
+    taken = manifest.sampling.temperature if temperature is None else temperature
+    return MODES[manifest.acceptance].fixes_ids or taken < GREEDY_BELOW
 
 
 def expected_from_statistics(session: Session, statistics: AcceptanceStatistics) -> float | None:
@@ -154,15 +164,23 @@ def _params(request: BenchRequest, mode: Mode) -> GenerationParams:
 
 
 def _ratio(pairs: Sequence[_Pair]) -> float:
-    return sum(pair.ar.decode_s for pair in pairs) / max(sum(pair.tested.decode_s for pair in pairs), 1e-9)
+    ar, tested = _seconds_a_token(pair.ar for pair in pairs), _seconds_a_token(pair.tested for pair in pairs)
+    return ar / max(tested, 1e-9)
 
 
-def _prompt_bench(pairs: Sequence[_Pair]) -> PromptBench:
+def _seconds_a_token(generations: Iterable[Generation]) -> float:
+    """Return the decode seconds of a token; sampled texts of the two ways may differ in length."""
+    made = list(generations)
+    tokens = sum(generation.usage.completion_tokens - 1 for generation in made)  # the prompt's call gives the first
+    return sum(generation.decode_s for generation in made) / max(tokens, 1)
+
+
+def _prompt_bench(pairs: Sequence[_Pair], fixed: bool) -> PromptBench:
     tested = pairs[-1].tested
     return PromptBench(
         prompt_tokens=tested.usage.prompt_tokens,
         completion_tokens=tested.usage.completion_tokens,
-        same_ids=all(pair.ar.token_ids == pair.tested.token_ids for pair in pairs),
+        same_ids=all(pair.ar.token_ids == pair.tested.token_ids for pair in pairs) if fixed else None,
         mal=tested.statistics.mal,
         decode_speedup=median(_ratio([pair]) for pair in pairs),
     )

@@ -135,13 +135,13 @@ def show_bench(report: BenchReport) -> None:
             str(index),
             str(prompt.prompt_tokens),
             str(prompt.completion_tokens),
-            "yes" if prompt.same_ids else "NO",
+            "-" if prompt.same_ids is None else "yes" if prompt.same_ids else "NO",
             "-" if prompt.mal is None else f"{prompt.mal:.2f}",
             f"{prompt.decode_speedup:.2f}",
         ]
         for index, prompt in enumerate(report.prompts)
     ]
-    columns = ["prompt", "input", "output", "same ids", "MAL", "AR time / time"]
+    columns = ["prompt", "input", "output", "same ids", "MAL", "speed / AR"]
     show_table(columns, rows, right=frozenset(range(1, len(columns))))
     expected = "" if report.expected_speedup is None else f", by step costs {report.expected_speedup:.2f}"
     mal = "-" if report.mal is None else f"{report.mal:.2f}"
