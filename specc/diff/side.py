@@ -50,8 +50,11 @@ def side_from_path(path: Path, plan_of_recipe: PlanOfRecipe) -> Side:
         plan_of_recipe: plans a recipe's file; a recipe that cannot be planned here is compared by its keys alone.
 
     Raises:
-        SpeccError: SPC6nn the bundle or the lock is not whole, SPC909 the JSON is neither, SPC1nn it is no recipe.
+        SpeccError: SPC6nn the bundle or the lock is not whole, SPC909 there is nothing, or JSON that is neither,
+            SPC1nn it is no recipe.
     """
+    if not path.exists():
+        raise _no_side(path, "there is no such file or folder")
     if path.is_dir():
         return _bundle(path)
     if path.suffix == ".json":
@@ -90,10 +93,9 @@ def _json_file(path: Path) -> Side:
     if {"graph", "memory", "recipe"} <= keys:
         plan = record_from_file(Plan, path)
         return Side(path, "plan", recipe=plan.recipe, plan=plan)
-    raise SpeccError(
-        "SPC909",
-        str(path),
-        "a JSON file that is neither a lock nor a plan",
-        f"specc compares recipes (YAML), bundles (folders), {LOCK_FILE} and {PLAN_FILE}",
-        "name one of these",
-    )
+    raise _no_side(path, "a JSON file that is neither a lock nor a plan")
+
+
+def _no_side(path: Path, got: str) -> SpeccError:
+    why = f"specc compares recipes (YAML), bundles (folders), {LOCK_FILE} and {PLAN_FILE}"
+    return SpeccError("SPC909", str(path), got, why, "name one of these")

@@ -160,6 +160,17 @@ class CertifyChoice(Choice):
         description="JSON lines of prompts to check on, relative to the recipe's folder; absent: specc's own.",
     )
 
+    @model_validator(mode="after")
+    def _used(self) -> CertifyChoice:
+        if self.prompts is not None and not self.run:
+            raise contradiction(
+                "prompts",
+                "prompts are given, and run is false",
+                "a build that checks nothing reads no prompts",
+                "remove prompts, or run: true",
+            )
+        return self
+
 
 class Recipe(Choice):
     """A recipe of specc: the choices that make one bundle."""

@@ -140,10 +140,12 @@ def test_spc908_a_lock_and_a_recipe_share_nothing(tmp_path):
     assert "a bundle" in error.fix
 
 
-def test_spc909_other_json_is_not_compared(tmp_path):
+def test_spc909_other_json_and_nothing_are_not_compared(tmp_path):
     file = tmp_path / "acceptance.json"
     file.write_text('{"schema": 1}')
     error = refused(lambda: side_from_path(file, lambda _: None))
     assert (error.code, error.place) == ("SPC909", str(file))
     assert error.got == "a JSON file that is neither a lock nor a plan"
     assert "recipe.lock.json" in error.why
+    file.unlink()
+    assert refused(lambda: side_from_path(file, lambda _: None)).got == "there is no such file or folder"

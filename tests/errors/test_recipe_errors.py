@@ -194,6 +194,8 @@ def test_unknown_names_list_the_known_ones(old: str, new: str, place: str, got: 
          "the draft is the target", "a smaller model"),
         ("{name: onnxruntime}", "{name: onnxruntime, flow: serve}", "backend.flow", "flow is given for onnxruntime",
          "remove flow, or name: tensorrt-llm"),
+        ("acceptance: coupled", "certify: {run: false, prompts: p.jsonl}", "certify.prompts",
+         "prompts are given, and run is false", "remove prompts"),
     ],
 )  # fmt: skip
 def test_choices_that_exclude_each_other(old: str, new: str, place: str, got: str, fix: str) -> None:
