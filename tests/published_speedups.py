@@ -112,7 +112,7 @@ def _tree(model: ModelShape, depth: int, top_k: int, nodes: int) -> Draft:
 
 
 _VLLM: Final = "vllm-project/vllm issue 20780 (Llama 3.1 8B, MT-bench, batch 1; H100 as in pull request 16937)"
-_EDGE: Final = "NVIDIA TensorRT Edge-LLM, performance benchmarks, version 0.4.0; its page states no tree: 60 nodes assumed"
+_EDGE: Final = "NVIDIA TensorRT Edge-LLM, performance benchmarks, version 0.4.0; it states no tree, 60 nodes assumed"
 _EDGE_7: Final = "NVIDIA TensorRT Edge-LLM, performance benchmarks, version 0.7.1; tree as in 0.4.0"
 _SPEC_BENCH: Final = "Spec-Bench (arXiv:2401.07851) leader board: Vicuna-7B, greedy, RTX 3090"
 
