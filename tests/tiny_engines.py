@@ -22,7 +22,7 @@ from specc.bundle.manifest import (
     RuntimeSpec,
     SamplingSpec,
 )
-from specc.checkpoint.facts import ModelFacts, RopeFacts, TokenFacts
+from specc.checkpoint.facts import LayerFacts, ModelFacts, RopeFacts, TokenFacts
 from specc.checkpoint.source import TensorHeader
 from specc.lower.lowered_from_plan import lowered_from_plan
 from specc.lower.place import link_or_copy
@@ -160,9 +160,11 @@ def tiny_engines(
     *,
     plain: bool = True,
     rope: RopeFacts = NO_SCALING,
+    layers: tuple[LayerFacts, ...] = (),
 ) -> TinyEngines:
     """Lower a tiny model and build its engines for ONNX Runtime."""
     source = source_from_sizes(folder / "source", sizes or TinyLlama(), plain=plain, rope=rope)
+    source.facts = replace(source.facts, layers=layers)
     plan = plan_from_facts(source.facts, graph or tiny_graph_plan())
     (folder / "lowered").mkdir()
     (folder / "engines").mkdir()

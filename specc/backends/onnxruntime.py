@@ -77,8 +77,9 @@ def _engine_spec(graph: LoweredGraph, plan: Plan) -> EngineSpec:
         caches=graph.caches,
         capacity=plan.graph.capacity,
         capacity_buckets=plan.graph.capacity_buckets,
-        profiles=plan.backend.profiles,
+        profiles=plan.backend.profiles_of(graph.variant),
         compute_capabilities=(),
+        steps=graph.steps,
     )
 
 
@@ -100,11 +101,12 @@ def _prove(path: Path, graph: LoweredGraph, plan: Plan) -> None:
     options.log_severity_level = 3
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        token = session.run(["next_token"], inputs)[0]
+        named = "next_token" if graph.steps == 1 else "drafts"
+        token = session.run([named], inputs)[0].flat[0]
     except Exception as error:
         raise _refused(path, str(error)) from error
-    if not 0 <= int(token[0]) < plan.target.facts.emitted_vocab_size:
-        raise _refused(path, f"it picked the id {int(token[0])} outside the vocabulary")
+    if not 0 <= int(token) < plan.target.facts.emitted_vocab_size:
+        raise _refused(path, f"it picked the id {int(token)} outside the vocabulary")
 
 
 def _refused(path: Path, got: str) -> SpeccError:

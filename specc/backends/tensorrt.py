@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -96,7 +96,8 @@ class TensorRtBackend:
         facts = plan.target.facts
         check_network(trt, network, graph, (facts.vocab_size, facts.emitted_vocab_size))
         setup = BuildSetup(trt, builder, logger, target, progress)
-        engine = built_engine(setup, network, graph, plan.backend)
+        backend = replace(plan.backend, profiles=plan.backend.profiles_of(graph.variant))
+        engine = built_engine(setup, network, graph, backend)
         write_engine(memoryview(engine), target, progress)
 
     def _spec(self, graph: LoweredGraph, plan: Plan, file: str) -> EngineSpec:
@@ -111,8 +112,9 @@ class TensorRtBackend:
             caches=graph.caches,
             capacity=plan.graph.capacity,
             capacity_buckets=plan.graph.capacity_buckets,
-            profiles=plan.backend.profiles,
+            profiles=plan.backend.profiles_of(graph.variant),
             compute_capabilities=plan.backend.compute_capabilities,
+            steps=graph.steps,
         )
 
     def _missing(self) -> SpeccError:

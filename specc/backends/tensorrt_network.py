@@ -55,10 +55,10 @@ def check_network(trt: TensorRt, network: Vendor, graph: LoweredGraph, vocab_siz
     kinds = Counter(layer.type for layer in layers)
     updates = kinds[trt.LayerType.KV_CACHE_UPDATE]
     attentions = [layer for layer in layers if layer.type == trt.LayerType.ATTENTION_INPUT]
-    if updates != len(graph.caches) or len(attentions) * 2 != len(graph.caches):
+    if updates != len(graph.caches) or len(attentions) * 2 != len(graph.caches) * graph.steps:
         raise SpeccBug(
             f"{graph.file} has {len(graph.caches)} caches, its network {updates} cache updates and "
-            f"{len(attentions)} attentions"
+            f"{len(attentions)} attentions for {graph.steps} steps"
         )
     for layer in attentions:
         if layer.num_inputs < _ATTENTION_INPUTS_WITH_MASK or layer.get_input(_ATTENTION_INPUTS_WITH_MASK - 1) is None:

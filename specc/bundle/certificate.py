@@ -173,6 +173,7 @@ class Certificate:
         sampler: the law of the engine's picks, one entry a cell.
         not_checked: sentences: which of these checks was left out, and why.
         draft_step_costs: T(B,S) of the draft engine; empty without one, or when nothing was run.
+        burst_step_costs: the same of the unrolled draft engine, whose calls give several drafts a row.
     """
 
     schema: int
@@ -188,3 +189,4 @@ class Certificate:
     sampler: tuple[SamplerCheck, ...]
     not_checked: tuple[str, ...]
     draft_step_costs: tuple[StepCost, ...] = ()
+    burst_step_costs: tuple[StepCost, ...] = ()

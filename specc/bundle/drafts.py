@@ -62,12 +62,14 @@ class ModelDraftSpec:
         model: the reference of the recipe.
         scheme: of its weights.
         context: most tokens of a sequence that the draft reads; beyond it decoding is autoregressive.
+        steps: `single`, a call a draft; `unrolled` adds an engine of that variant, several drafts a call.
     """
 
     kind: Literal["model"]
     model: str
     scheme: str
     context: int
+    steps: Literal["single", "unrolled"] = "single"
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,13 @@ MANIFEST_FILE: Final = "manifest.json"
 MANIFEST_DIGEST_FILE: Final = "manifest.sha256"
 SCHEMA_VERSION: Final = 1
 ABI_MAJOR: Final = 1
-ABI_MINOR: Final = 1
+ABI_MINOR: Final = 2
 
 TensorDtype: TypeAlias = Literal["f32", "f16", "bf16", "i64", "i32", "bool"]
 Dimension: TypeAlias = int | str
 Neutral: TypeAlias = int | float | None
 EngineRole: TypeAlias = Literal["target", "draft"]
+EngineVariant: TypeAlias = Literal["main", "logits", "unrolled"]
 EngineFormat: TypeAlias = Literal["onnx", "tensorrt-rtx", "tensorrt"]
 AcceptanceMode: TypeAlias = Literal["greedy", "coupled", "rejection", "block", "typical"]
 FinishReason: TypeAlias = Literal["stop", "length", "context"]
@@ -67,7 +68,7 @@ class CacheSpec:
 class ProfileSpec:
     """An optimization profile: (min, opt, max) of the dimensions that vary. ONNX Runtime engines have one."""
 
-    name: Literal["prefill", "decode", "verify", "catch-up", "any"]
+    name: Literal["prefill", "decode", "verify", "catch-up", "burst", "any"]
     batch: tuple[int, int, int]
     tokens: tuple[int, int, int]
     logit_rows: tuple[int, int, int]
@@ -79,7 +80,8 @@ class EngineSpec:
 
     Attributes:
         role: whose forward pass it is.
-        variant: `main`, or `logits`: the same weights with the full logits as an additional output.
+        variant: `main`; `logits`: the same weights with the full logits as an additional output; `unrolled`: several
+            drafts in one call, over the weights and caches of the draft's main variant.
         format: how the file is loaded.
         file: path inside the bundle.
         compute_dtype: dtype of activations.
@@ -90,10 +92,11 @@ class EngineSpec:
         capacity_buckets: ascending values of C that the runtime binds; the last covers max_length + slack.
         profiles: the shapes the engine was built for.
         compute_capabilities: SMs as `8.9`; empty for engines that run on CPUs.
+        steps: drafts of one call; a call of S tokens writes S + steps - 1 cache rows.
     """
 
     role: EngineRole
-    variant: Literal["main", "logits"]
+    variant: EngineVariant
     format: EngineFormat
     file: str
     compute_dtype: TensorDtype
@@ -104,6 +107,7 @@ class EngineSpec:
     capacity_buckets: tuple[int, ...]
     profiles: tuple[ProfileSpec, ...]
     compute_capabilities: tuple[str, ...]
+    steps: int = 1
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,7 @@ class Measured:
 
     step_costs: tuple[StepCost, ...]
     draft_step_costs: tuple[StepCost, ...]
+    burst_step_costs: tuple[StepCost, ...]
     prompts: tuple[tuple[int, ...], ...]
     parity: tuple[ParityCheck, ...]
     sampled: tuple[Sampled, ...]
@@ -162,6 +163,8 @@ def _measured_with_draft(subject: Subject, runner: TargetRunner, draft: LoadedDr
         table_from_step_costs(costs),
         draft_runner=draft.runner,
         draft_step_costs=table_from_step_costs(draft.step_costs),
+        burst_runner=draft.burst_runner,
+        burst_step_costs=table_from_step_costs(draft.burst_step_costs),
     )
     prompts = prompt_ids(session, request.prompts)[: request.extent.prompts]
     allowed = _allowed_new_tokens(manifest, prompts, request)
@@ -185,7 +188,7 @@ def _measured_with_draft(subject: Subject, runner: TargetRunner, draft: LoadedDr
         sampled.append(Sampled(cell, "spec", prompts, picks, fixed=False))
     progress("certify", total, total)
     ids = tuple(tuple(prompt) for prompt in prompts)
-    return Measured(costs, draft.step_costs, ids, tuple(checks), tuple(sampled))
+    return Measured(costs, draft.step_costs, draft.burst_step_costs, ids, tuple(checks), tuple(sampled))
 
 
 def _judged(subject: Subject, measured: Measured) -> Certificate:
@@ -196,6 +199,7 @@ def _judged(subject: Subject, measured: Measured) -> Certificate:
         prompts=_prompt_set(manifest, request, len(measured.prompts)),
         step_costs=measured.step_costs,
         draft_step_costs=measured.draft_step_costs,
+        burst_step_costs=measured.burst_step_costs,
     )
     no_numbers = failure_of_numbers(subject.bundle, subject.logits, measured.prompts)
     if no_numbers is not None:

@@ -11,16 +11,23 @@ from specc.bundle.certificate import StepCost
 from specc.bundle.drafts import ModelDraftSpec, SelfDraftSpec
 from specc.bundle.manifest import Manifest
 from specc.certify.step_costs import measure_step_costs
-from specc.runtime.draft_engine import draft_runner_from_bundle
+from specc.runtime.draft_engine import burst_runner_from_bundle, draft_runner_from_bundle
 from specc.runtime.runners.runner import TargetRunner
 
 
 @dataclass(frozen=True)
 class LoadedDraft:
-    """The draft engine's runner and its step costs; None and empty for bundles without one."""
+    """The draft engines' runners and their step costs; None and empty for bundles without them.
+
+    Attributes:
+        runner, step_costs: of single calls.
+        burst_runner, burst_step_costs: of the unrolled engine.
+    """
 
     runner: TargetRunner | None
     step_costs: tuple[StepCost, ...]
+    burst_runner: TargetRunner | None = None
+    burst_step_costs: tuple[StepCost, ...] = ()
 
 
 @contextmanager
@@ -41,9 +48,15 @@ def loaded_draft(
     if runner is None or not isinstance(manifest.draft, ModelDraftSpec | SelfDraftSpec):
         yield LoadedDraft(None, ())
         return
+    burst = None
     try:
+        burst = burst_runner_from_bundle(bundle, manifest, runner, threads)
         # A draft call has one logit row, whatever its tokens.
         limits = replace(manifest.limits, max_gamma=0, max_length=manifest.draft.context)
-        yield LoadedDraft(runner, measure_step_costs(runner, limits, vocab_size, budget_s=budget_s))
+        costs = measure_step_costs(runner, limits, vocab_size, budget_s=budget_s)
+        bursts = () if burst is None else measure_step_costs(burst, limits, vocab_size, budget_s=budget_s)
+        yield LoadedDraft(runner, costs, burst, bursts)
     finally:
+        if burst is not None:
+            burst.close()
         runner.close()

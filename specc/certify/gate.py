@@ -99,7 +99,12 @@ def write_uncertified(bundle: Path) -> None:
             with loaded_draft(
                 bundle, manifest, runner, threads=None, vocab_size=vocab_size, budget_s=budget_s
             ) as draft:
-                certificate = replace(certificate, step_costs=costs, draft_step_costs=draft.step_costs)
+                certificate = replace(
+                    certificate,
+                    step_costs=costs,
+                    draft_step_costs=draft.step_costs,
+                    burst_step_costs=draft.burst_step_costs,
+                )
         finally:
             runner.close()
     replace_text(bundle / CERTIFICATE_FILE, text_from_record(certificate))

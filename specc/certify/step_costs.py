@@ -62,7 +62,7 @@ def measure_step_costs(
     """
     rng = np.random.default_rng(seed)
     past = max(0, min(PAST, limits.max_length - limits.prefill_chunk))
-    runner.reserve(limits.max_batch, past + limits.prefill_chunk)
+    runner.reserve(limits.max_batch, past + limits.prefill_chunk + runner.spec.steps - 1)
 
     def seconds(shape: _Shape) -> float:
         inputs = _step_inputs(runner, shape, limits, past, rng.integers(0, vocab_size, (shape.batch, shape.tokens)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import onnx_ir as ir
 
+from specc.bundle.manifest import EngineVariant
 from specc.checkpoint.facts import ModelFacts
 from specc.graph.blocks.attention import AttentionStep, causal_mask
 from specc.graph.blocks.decoder_layer import decoder_layer
@@ -19,10 +18,8 @@ from specc.graph.logprobs import token_logprobs
 from specc.graph.verify import VERIFY_OUTPUTS, verified, verify_functions
 from specc.plan.plan import GraphPlan
 
-Variant = Literal["main", "logits"]
 
-
-def target_graph(facts: ModelFacts, graph: GraphPlan, variant: Variant) -> ir.Model:
+def target_graph(facts: ModelFacts, graph: GraphPlan, variant: EngineVariant) -> ir.Model:
     """Return the canonical target graph of one variant, the same for every back end; lowering passes make it theirs.
 
     Args:
@@ -59,11 +56,7 @@ def decoded(
 ) -> tuple[ir.Value, dict[str, ir.Value]]:
     """Return the hidden states after the last layer, [B, S, H], and the cache outputs by name."""
     ids, past = inputs["input_ids"], inputs["past_lengths"]
-    embedding = builder.initializer(
-        "model.embed_tokens.weight", graph.compute_dtype, (facts.vocab_size, facts.hidden_size)
-    )
-    x = builder.op("Gather", embedding, ids, name="model.embed_tokens", axis=0)  # [B, S, H]
-    x = scaled(builder, x, facts.scales.embedding_multiplier, graph.compute_dtype, "model.embed_tokens.scaled")
+    x = embedded(builder, ids, facts, graph)
     positions = _positions(builder, ids, past)
     rotary = Rotary(builder, facts, graph, positions)
     steps = _steps(builder, facts, past, rotary, positions=positions, cache=inputs["key_cache_0"])
@@ -73,6 +66,15 @@ def decoded(
         x, (key_out, value_out) = decoder_layer(builder, x, layer, facts=facts, graph=graph, steps=steps, caches=pair)
         caches |= {f"key_cache_{layer}_out": key_out, f"value_cache_{layer}_out": value_out}
     return x, caches
+
+
+def embedded(builder: Builder, ids: ir.Value, facts: ModelFacts, graph: GraphPlan) -> ir.Value:
+    """Return the hidden states of ids, int64 [B, S], before the first layer: [B, S, H]."""
+    embedding = builder.initializer(
+        "model.embed_tokens.weight", graph.compute_dtype, (facts.vocab_size, facts.hidden_size)
+    )
+    x = builder.op("Gather", embedding, ids, name="model.embed_tokens", axis=0)
+    return scaled(builder, x, facts.scales.embedding_multiplier, graph.compute_dtype, "model.embed_tokens.scaled")
 
 
 def _steps(

@@ -1,7 +1,8 @@
 """Pass: refuse what TensorRT's parser would accept and then compute something else, or write somewhere else.
 
 Measured on TensorRT-RTX 1.7: its importer of Attention reads inputs 0 to 5 and drops `nonpad_kv_seqlen`, after which a
-causal mask is aligned at the wrong end; and a cache update is in place only between a graph input and a graph output.
+causal mask is aligned at the wrong end; a cache update is in place only between a graph input and a graph output; and
+a call of a function leaves the function's values behind, which later nodes get for values of the same names.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final
 import onnx_ir as ir
 
 from specc.errors import SpeccBug
+from specc.graph.builder import DOMAIN
 from specc.lower.inline_conditionals import NO_CONTROL_FLOW
 from specc.lower.lowering_pass import LoweringPass
 from specc.plan.plan import GraphPlan
@@ -25,8 +27,22 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
             _check_attention(node)
         elif node.domain == "" and node.op_type == "TensorScatter":
             _check_cache_update(node)
+    _check_names(model)
     if graph.capacity is None:
         raise SpeccBug("TensorRT needs a static capacity of the caches; the plan has none")
+
+
+def _check_names(model: ir.Model) -> None:
+    inner = {value.name for function in model.functions.values() for node in function for value in node.outputs}
+    made: set[ir.Value] = set()
+    replaced: set[ir.Value] = set()
+    for node in model.graph:
+        for value in node.inputs:
+            if value in replaced:
+                raise SpeccBug(f"{node.name}: {value.name} is also a value of a function that was called before")
+        if node.domain == DOMAIN:
+            replaced |= made
+        made |= {value for value in node.outputs if value.name in inner}
 
 
 def _check_attention(node: ir.Node) -> None:

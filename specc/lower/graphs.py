@@ -63,10 +63,9 @@ def write_graphs(plan: Plan, weights: Path, folder: Path, place: Place) -> None:
             file = f"{graph.role}.onnx" if variant == "main" else f"{graph.role}.{variant}.onnx"
             write_model(model, folder / file)
             drafts = graph.role == "draft"
-            interface = draft_interface(facts, graph) if drafts else target_interface(facts, graph, variant)
-            graphs.append(
-                LoweredGraph(graph.role, variant, file, interface.inputs, interface.outputs, interface.caches)
-            )
+            interface = draft_interface(facts, graph, variant) if drafts else target_interface(facts, graph, variant)
+            tensors = interface.inputs, interface.outputs, interface.caches
+            graphs.append(LoweredGraph(graph.role, variant, file, *tensors, steps=graph.steps_of(variant)))
         files = tuple(dict.fromkeys(weight.file for weight in stored.values()))
         (folder / LOWERED_FILE).write_text(text_from_record(LoweredList(tuple(graphs), files)), encoding="utf-8")
     except OSError as error:

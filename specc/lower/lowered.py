@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from specc.bundle.manifest import CacheSpec, EngineRole, TensorSpec
+from specc.bundle.manifest import CacheSpec, EngineRole, EngineVariant, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -15,15 +14,16 @@ class LoweredGraph:
 
     Attributes:
         file: the .onnx file, relative to the folder; its external data is relative to the same folder.
-        inputs, outputs, caches: as the manifest will state them.
+        inputs, outputs, caches, steps: as the manifest will state them.
     """
 
     role: EngineRole
-    variant: Literal["main", "logits"]
+    variant: EngineVariant
     file: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     caches: tuple[CacheSpec, ...]
+    steps: int = 1
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class OperatorRow:
 
 # fmt: off
 _EVERYWHERE: Final = (
-    "Add", "And", "Cast", "Concat", "Constant", "CumSum", "Div", "Equal", "Exp", "Floor", "Gather",
+    "Add", "And", "Cast", "Concat", "Constant", "CumSum", "Div", "Equal", "Exp", "Expand", "Floor", "Gather",
     "GatherElements", "GatherND", "Gelu", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Log",
     "MatMul", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pad", "Range", "ReduceMax", "ReduceMin", "ReduceSum",
     "Reshape", "RMSNormalization", "RotaryEmbedding", "Shape", "Sigmoid", "Slice", "Squeeze", "Sub", "Tanh", "TopK",

@@ -15,12 +15,13 @@ from specc.lower.inline_conditionals import INLINE_CONDITIONALS
 from specc.lower.isolate_noise import ISOLATE_NOISE
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.operators import ONNXRUNTIME, RTX
+from specc.lower.separate_names import SEPARATE_NAMES
 from specc.lower.split_topk import SPLIT_TOPK
 from specc.plan.plan import GraphPlan
 
 PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
     ONNXRUNTIME: (FLOAT64_NOISE, SPLIT_TOPK, FOLD_QUERY_GROUPS, check_operators(ONNXRUNTIME)),
-    RTX: (ISOLATE_NOISE, INLINE_CONDITIONALS, CHECK_TENSORRT, check_operators(RTX)),
+    RTX: (ISOLATE_NOISE, INLINE_CONDITIONALS, SEPARATE_NAMES, CHECK_TENSORRT, check_operators(RTX)),
 }
 
 

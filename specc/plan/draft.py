@@ -109,26 +109,51 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
     context = min(limits.max_length, facts.max_position_embeddings)
     facts, model_notes = model_for_bundle(inputs.recipe, "draft", choices.backend, facts, context)
     static = choices.backend.static_capacity
-    # One more than any call needs: a row that idles at the end of its context is padded to a chunk as well.
-    capacity = aligned_capacity(context + max(limits.prefill_chunk, 2))
+    unrolled = isinstance(inputs.recipe.draft, ModelDraft) and inputs.recipe.draft.steps == "unrolled"
+    steps = limits.default_gamma if unrolled else 1
+    # More than any call needs: a row that idles at the end of its context is padded to a chunk, and a burst, as well.
+    capacity = aligned_capacity(context + max(limits.prefill_chunk, 2) + steps - 1)
     graph = replace(
         _draft_graph(inputs.graph, facts),
         compute_dtype=choices.draft_support.compute_dtype,
         capacity=capacity if static else None,
         capacity_buckets=(capacity,) if static else buckets_from_capacity(capacity),
+        variants=("main", "unrolled") if unrolled else ("main",),
+        steps=steps,
     )
     items = memory_from_plan(facts, choices.draft_scheme, graph, limits)
     return DraftDecision(
-        spec=ModelDraftSpec("model", source.uri, choices.draft_scheme, context),
+        spec=ModelDraftSpec("model", source.uri, choices.draft_scheme, context, "unrolled" if unrolled else "single"),
         model=DraftPlan(
             model=TargetPlan(source.uri, choices.draft_scheme, facts, source.tokens),
             graph=graph,
             profiles=draft_profiles(choices.backend, limits),
             weights="own",
         ),
-        memory=tuple(replace(item, name=f"draft {item.name}") for item in items),
-        notes=(*model_notes, *_context_notes(context, limits), *_padding_notes(inputs.facts, facts)),
+        memory=tuple(
+            replace(item, name=f"draft {item.name}") for item in (*items, *_unrolled_memory(items, unrolled=unrolled))
+        ),
+        notes=(
+            *model_notes,
+            *_context_notes(context, limits),
+            *_padding_notes(inputs.facts, facts),
+            *_unrolled_notes(steps, unrolled=unrolled),
+        ),
     )
+
+
+def _unrolled_memory(items: tuple[MemoryItem, ...], *, unrolled: bool) -> tuple[MemoryItem, ...]:
+    """Return what the second engine adds to the draft's own lines of the memory table."""
+    if not unrolled:
+        return ()
+    copied = sum(item.bytes for item in items if item.name.startswith("weights") or item.name == "kv cache")
+    return (MemoryItem("unrolled engine", copied, "the weights once more, and a copy of the caches during a call"),)
+
+
+def _unrolled_notes(steps: int, *, unrolled: bool) -> tuple[str, ...]:
+    if not unrolled:
+        return ()
+    return (f"draft steps: {steps} drafts in one call where a row wants most of them, single calls elsewhere.",)
 
 
 def _first_layers(inputs: DraftInputs, layers: int) -> DraftDecision:

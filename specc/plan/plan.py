@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from specc.bundle.drafts import DraftSpec
-from specc.bundle.manifest import AcceptanceMode, EngineRole, LimitsSpec, ProfileSpec, RuntimeSpec, SamplingSpec
+from specc.bundle.manifest import (
+    AcceptanceMode,
+    EngineRole,
+    EngineVariant,
+    LimitsSpec,
+    ProfileSpec,
+    RuntimeSpec,
+    SamplingSpec,
+)
 from specc.checkpoint.facts import ModelFacts, TokenFacts
 from specc.plan.prediction import Prediction, Unpredicted
 from specc.speculation.modes import TypicalSpec
@@ -30,6 +38,7 @@ class GraphPlan:
         variants: which graphs are made over the same weights.
         role: whose forward pass it is; a draft graph picks the next draft where a target graph verifies.
         typical: parameters of acceptance `typical`, None for the other modes.
+        steps: drafts of one call of the variant `unrolled`; 1 where there is none.
     """
 
     compute_dtype: Literal["f32", "f16", "bf16"]
@@ -39,9 +48,14 @@ class GraphPlan:
     acceptance: AcceptanceMode
     candidates: int
     features: tuple[Literal["logits", "token_logprobs"], ...]
-    variants: tuple[Literal["main", "logits"], ...]
+    variants: tuple[EngineVariant, ...]
     role: EngineRole = "target"
     typical: TypicalSpec | None = None
+    steps: int = 1
+
+    def steps_of(self, variant: EngineVariant) -> int:
+        """Return the drafts of one call of a variant's graph."""
+        return self.steps if variant == "unrolled" else 1
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,13 @@ class BackendPlan:
     name: Literal["onnxruntime", "tensorrt-rtx"]
     profiles: tuple[ProfileSpec, ...]
     compute_capabilities: tuple[str, ...]
+
+    def profiles_of(self, variant: EngineVariant) -> tuple[ProfileSpec, ...]:
+        """Return the shapes of one graph; an unrolled draft takes the one or two tokens that begin a round."""
+        if variant != "unrolled":
+            return self.profiles
+        first = self.profiles[0]
+        return (ProfileSpec("burst", first.batch, (1, 1, 2), (1, 1, 1)),)
 
 
 @dataclass(frozen=True)

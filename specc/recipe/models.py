@@ -88,6 +88,11 @@ class ModelDraft(ModelChoice):
     """A standalone draft model with the target's tokenizer."""
 
     kind: Literal["model"] = Field(description="a smaller model of the same tokenizer drafts.")
+    steps: Literal["single", "unrolled"] = Field(
+        default="single",
+        description="`single` takes a call a draft; `unrolled` adds an engine of gamma.default drafts a call, faster "
+        "where gamma stays near that, with the draft's weights once more in memory (docs/drafting.md).",
+    )
 
 
 class SelfDraft(Choice):
@@ -95,6 +100,9 @@ class SelfDraft(Choice):
 
     kind: Literal["self"] = Field(description="the target's first layers draft; no second checkpoint is needed.")
     layers: int = Field(ge=1, le=4096, description="how many of the target's layers draft.")
+    steps: Literal["single"] = Field(
+        default="single", description="a call a draft; only a draft of kind model can be unrolled."
+    )
 
 
 DraftChoice: TypeAlias = Annotated[

@@ -65,15 +65,29 @@ class CallCosts:
         return min(shapes, key=lambda shape: (shape.tokens, shape.logit_rows), default=None)
 
 
+@dataclass(frozen=True)
+class BurstCosts:
+    """Costs of the calls of an unrolled draft engine, each of `steps` drafts a row."""
+
+    calls: CallCosts
+    steps: int
+
+    def pays(self, drafts: int) -> bool:
+        """Return whether a row that wants this many more drafts takes a burst: where it wants most of one."""
+        return 2 * drafts > self.steps
+
+
 class DraftCosts:
     """Costs of drafting with an engine of its own; without one drafts are free.
 
     Args:
-        calls: costs of draft calls, None without a draft engine.
+        calls: costs of single draft calls, None without a draft engine.
+        burst: costs of unrolled calls, None without such an engine.
     """
 
-    def __init__(self, calls: CallCosts | None) -> None:
+    def __init__(self, calls: CallCosts | None, burst: BurstCosts | None = None) -> None:
         self._calls = calls
+        self._burst = burst
 
     @property
     def measured(self) -> bool:
@@ -81,22 +95,57 @@ class DraftCosts:
         return self._calls is None or self._calls.measured
 
     def seconds(self, batch: int, drafts: int) -> float:
-        """Return the cost of that many drafts for each of `batch` rows: one call a draft, the first of two tokens."""
-        if self._calls is None or drafts == 0:
+        """Return the cost of that many drafts for each of `batch` rows; the first call has two tokens a row.
+
+        It is the calls that `EngineDrafter` makes: bursts while they pay, then one call a draft.
+        """
+        if self._calls is None:
             return 0.0
-        return self._calls.seconds(batch, 2) + (drafts - 1) * self._calls.seconds(batch, 1)
+        cost, tokens = 0.0, 2
+        while drafts > 0:
+            if self._burst is not None and self._burst.pays(drafts):
+                cost += self._burst.calls.seconds(batch, tokens)
+                drafts -= self._burst.steps
+            else:
+                cost += self._calls.seconds(batch, tokens)
+                drafts -= 1
+            tokens = 1
+        return cost
+
+
+@dataclass(frozen=True)
+class MeasuredCosts:
+    """Step costs of a bundle's engines; None where nothing was measured, or where there is no such engine."""
+
+    target: StepCostTable | None = None
+    draft: StepCostTable | None = None
+    burst: StepCostTable | None = None
+
+
+@dataclass(frozen=True)
+class EngineCosts:
+    """Costs of the calls of all engines, in one unit; None for engines that a bundle has not."""
+
+    target: CallCosts
+    draft: CallCosts | None
+    burst: BurstCosts | None
 
 
 def costs_from_tables(
-    target: EngineSpec, target_table: StepCostTable | None, draft: EngineSpec | None, draft_table: StepCostTable | None
-) -> tuple[CallCosts, CallCosts | None]:
-    """Return the costs of target calls and of draft calls in one unit: measured where all engines were measured.
+    target: EngineSpec, draft: EngineSpec | None, burst: EngineSpec | None, measured: MeasuredCosts
+) -> EngineCosts:
+    """Return the costs of all calls in one unit: measured where all engines were measured.
 
-    A nominal draft call costs the draft's share of the target's layers.
+    A nominal draft call costs the draft's share of the target's layers, a burst that for each of its steps.
     """
     if draft is None:
-        return CallCosts(target, target_table), None
-    if target_table is not None and draft_table is not None:
-        return CallCosts(target, target_table), CallCosts(draft, draft_table)
+        return EngineCosts(CallCosts(target, measured.target), None, None)
+    all_measured = None not in (measured.target, measured.draft) and (burst is None or measured.burst is not None)
+    tables = measured if all_measured else MeasuredCosts()
     share = len(draft.caches) / max(len(target.caches), 1)
-    return CallCosts(target, None), CallCosts(draft, None, share)
+    bursts = None if burst is None else CallCosts(burst, tables.burst, share * burst.steps)
+    return EngineCosts(
+        target=CallCosts(target, tables.target),
+        draft=CallCosts(draft, tables.draft, share),
+        burst=None if burst is None or bursts is None else BurstCosts(bursts, burst.steps),
+    )

@@ -5,30 +5,33 @@ from __future__ import annotations
 from pathlib import Path
 
 from specc.bundle.drafts import ModelDraftSpec, SelfDraftSpec
-from specc.bundle.manifest import MANIFEST_FILE, EngineSpec, Manifest
+from specc.bundle.manifest import MANIFEST_FILE, EngineSpec, EngineVariant, Manifest
 from specc.errors import SpeccError
-from specc.runtime.call_costs import CallCosts
-from specc.runtime.drafters import BatchDrafter, EngineDrafter
+from specc.runtime.call_costs import EngineCosts
+from specc.runtime.drafters import BatchDrafter, BurstEngine, EngineDrafter
 from specc.runtime.runners import runner_from_engine
 from specc.runtime.runners.runner import TargetRunner
 
 
-def draft_engine(manifest: Manifest, bundle: Path) -> EngineSpec | None:
-    """Return the draft engine that the manifest's kind of draft needs, None where it needs none.
+def draft_engine(manifest: Manifest, bundle: Path, variant: EngineVariant = "main") -> EngineSpec | None:
+    """Return the draft engine of a variant that the manifest's draft needs, None where it needs none.
 
     Raises:
         SpeccError: SPC713 the manifest lacks it.
     """
-    if not isinstance(manifest.draft, ModelDraftSpec | SelfDraftSpec):
+    draft = manifest.draft
+    if not isinstance(draft, ModelDraftSpec | SelfDraftSpec):
+        return None
+    if variant == "unrolled" and not (isinstance(draft, ModelDraftSpec) and draft.steps == "unrolled"):
         return None
     for engine in manifest.engines:
-        if engine.role == "draft" and engine.variant == "main":
+        if engine.role == "draft" and engine.variant == variant:
             return engine
     raise SpeccError(
         "SPC713",
         f"{bundle / MANIFEST_FILE} engines",
         f"engines are {[(engine.role, engine.variant) for engine in manifest.engines]}",
-        f"draft.kind {manifest.draft.kind} needs a draft engine of the main variant",
+        f"draft.kind {draft.kind} needs a draft engine of the {variant} variant",
         "build the bundle again",
     )
 
@@ -54,25 +57,49 @@ def draft_runner_from_bundle(
     return runner_from_engine(bundle, engine, threads, caches_of=shared)
 
 
+def burst_runner_from_bundle(
+    bundle: Path, manifest: Manifest, draft: TargetRunner | None, threads: int | None
+) -> TargetRunner | None:
+    """Load the unrolled draft engine of a bundle over the caches of the single-step one, None where it has none.
+
+    Args:
+        bundle: its folder.
+        manifest: of the bundle.
+        draft: the runner of the draft engine's main variant.
+        threads: of engines that run on the CPU; None leaves it to them.
+
+    Raises:
+        SpeccError: SPC713 the engine cannot be executed here; others as the runner says.
+    """
+    engine = draft_engine(manifest, bundle, "unrolled")
+    return None if engine is None else runner_from_engine(bundle, engine, threads, caches_of=draft)
+
+
 def drafter_from_engine(
-    manifest: Manifest, runner: TargetRunner | None, costs: CallCosts | None, vocab_size: int
+    manifest: Manifest,
+    runner: TargetRunner | None,
+    burst_runner: TargetRunner | None,
+    costs: EngineCosts,
+    vocab_size: int,
 ) -> BatchDrafter | None:
-    """Return the drafter over a loaded draft engine, None without one.
+    """Return the drafter over loaded draft engines, None without one.
 
     Args:
         manifest: its draft states kind and context.
         runner: the draft engine.
-        costs: of its calls.
+        burst_runner: the unrolled one, over the same caches; None where there is none.
+        costs: of the calls of all engines.
         vocab_size: ids that a draft may have.
     """
     draft = manifest.draft
-    if runner is None or costs is None or not isinstance(draft, ModelDraftSpec | SelfDraftSpec):
+    if runner is None or costs.draft is None or not isinstance(draft, ModelDraftSpec | SelfDraftSpec):
         return None
     return EngineDrafter(
         runner,
         manifest.limits,
         context=draft.context,
         vocab_size=vocab_size,
-        costs=costs,
+        costs=costs.draft,
+        burst=None if burst_runner is None or costs.burst is None else BurstEngine(burst_runner, costs.burst),
         shares_caches=draft.kind == "self",
     )

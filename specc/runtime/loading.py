@@ -14,12 +14,11 @@ from specc.bundle.objects import StoreFolders, cache_folder
 from specc.bundle.read import Verify
 from specc.bundle.record import record_from_file
 from specc.errors import SpeccError
-from specc.speculation.step_costs import StepCostTable, table_from_step_costs
+from specc.runtime.call_costs import MeasuredCosts
+from specc.speculation.step_costs import table_from_step_costs
 
 CERTIFICATE_SCHEMA: Final = 1
 THREADS_A_PROCESSOR: Final = 4
-
-StepCosts = tuple[StepCostTable | None, StepCostTable | None]
 
 
 def check_loading(verify: str, threads: int | None) -> None:
@@ -44,29 +43,33 @@ def remembered_digests() -> DigestMemory:
     return DigestMemory(folders.digests)
 
 
-def step_costs_from_bundle(bundle: Path) -> StepCosts:
-    """Return the step costs of target and draft from the bundle's certificate.
+def step_costs_from_bundle(bundle: Path) -> MeasuredCosts:
+    """Return the step costs of the engines from the bundle's certificate.
 
-    None where it has none; both None without a certificate, or when it speaks of another manifest.
+    None where it has none; all None without a certificate, or when it speaks of another manifest.
 
     Raises:
         SpeccError: SPC718 the certificate is damaged.
     """
     file = bundle / CERTIFICATE_FILE
     if not file.exists():
-        return None, None
+        return MeasuredCosts()
     try:
         certificate = record_from_file(Certificate, file)
     except SpeccError as error:
         raise _damaged(file, error.got) from None
-    costs = (*certificate.step_costs, *certificate.draft_step_costs)
+    costs = (*certificate.step_costs, *certificate.draft_step_costs, *certificate.burst_step_costs)
     if certificate.schema != CERTIFICATE_SCHEMA:
         raise _damaged(file, f"schema {certificate.schema}, this runtime reads {CERTIFICATE_SCHEMA}")
     if any(cost.batch < 1 or cost.tokens < 1 or cost.seconds <= 0 for cost in costs):
         raise _damaged(file, "a step cost of no rows, no tokens or no seconds")
     if certificate.manifest_sha256 != sha256_from_file(bundle / MANIFEST_FILE):
-        return None, None
-    return table_from_step_costs(certificate.step_costs), table_from_step_costs(certificate.draft_step_costs)
+        return MeasuredCosts()
+    return MeasuredCosts(
+        target=table_from_step_costs(certificate.step_costs),
+        draft=table_from_step_costs(certificate.draft_step_costs),
+        burst=table_from_step_costs(certificate.burst_step_costs),
+    )
 
 
 def _damaged(file: Path, got: str) -> SpeccError:

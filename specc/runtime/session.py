@@ -10,9 +10,9 @@ from typing import Self, TypeAlias
 from specc.bundle.manifest import MANIFEST_FILE, EngineSpec, Manifest
 from specc.bundle.read import Verify, open_bundle
 from specc.errors import SpeccError
-from specc.runtime.call_costs import DraftCosts, costs_from_tables
+from specc.runtime.call_costs import DraftCosts, MeasuredCosts, costs_from_tables
 from specc.runtime.chat import Message
-from specc.runtime.draft_engine import draft_runner_from_bundle, drafter_from_engine
+from specc.runtime.draft_engine import burst_runner_from_bundle, draft_runner_from_bundle, drafter_from_engine
 from specc.runtime.drafters import Drafter, NewDrafter, new_drafter_from_spec
 from specc.runtime.generation import Chunk, Generation
 from specc.runtime.given import GivenPrompt, params_from_given, prompt_from_given, prompts_from_given, whole_text
@@ -41,6 +41,8 @@ class Session:
         new_drafter: makes the drafter of a request; None takes the kind of the manifest.
         draft_runner: the manifest's draft engine, loaded; None where it has none, or where `new_drafter` stands in.
         draft_step_costs: measured on that; None when nothing was measured.
+        burst_runner: its unrolled variant, loaded over the caches of `draft_runner`; None where there is none.
+        burst_step_costs: measured on that; None when nothing was measured.
     """
 
     def __init__(
@@ -53,27 +55,31 @@ class Session:
         *,
         draft_runner: TargetRunner | None = None,
         draft_step_costs: StepCostTable | None = None,
+        burst_runner: TargetRunner | None = None,
+        burst_step_costs: StepCostTable | None = None,
     ) -> None:
         self.manifest = manifest
         self._closed = False
         self._given_drafter = new_drafter
         self._runner = runner
-        self._draft_runner = draft_runner
+        self._draft_runners = [draft for draft in (burst_runner, draft_runner) if draft is not None]
         self._encoder = encoder
         self.step_costs = step_costs
         draft_spec = None if draft_runner is None else draft_runner.spec
-        costs, draft_calls = costs_from_tables(runner.spec, step_costs, draft_spec, draft_step_costs)
-        self.draft_costs = DraftCosts(draft_calls)
+        burst_spec = None if burst_runner is None else burst_runner.spec
+        measured = MeasuredCosts(step_costs, draft_step_costs, burst_step_costs)
+        costs = costs_from_tables(runner.spec, draft_spec, burst_spec, measured)
+        self.draft_costs = DraftCosts(costs.draft, costs.burst)
         vocab_size = manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size
         self.scheduler = Scheduler(
             runner=runner,
             limits=manifest.limits,
             runtime=manifest.runtime,
             new_drafter=self._new_drafters(),
-            costs=costs,
+            costs=costs.target,
             vocab_size=vocab_size,
             tokenizer=None if encoder is None else encoder.tokenizer,
-            batch_drafter=drafter_from_engine(manifest, draft_runner, draft_calls, vocab_size),
+            batch_drafter=drafter_from_engine(manifest, draft_runner, burst_runner, costs, vocab_size),
             draft_costs=self.draft_costs,
             redraws=MODES[manifest.acceptance].redraws,
         )
@@ -98,8 +104,17 @@ class Session:
         encoder = None if manifest.tokenizer is None else encoder_from_spec(manifest.tokenizer, bundle)
         runner = runner_from_engine(bundle, target_engine(manifest, bundle), threads)
         draft_runner = draft_runner_from_bundle(bundle, manifest, runner, threads)
-        step_costs, draft_step_costs = step_costs_from_bundle(bundle)
-        return cls(manifest, runner, encoder, step_costs, draft_runner=draft_runner, draft_step_costs=draft_step_costs)
+        measured = step_costs_from_bundle(bundle)
+        return cls(
+            manifest,
+            runner,
+            encoder,
+            measured.target,
+            draft_runner=draft_runner,
+            draft_step_costs=measured.draft,
+            burst_runner=burst_runner_from_bundle(bundle, manifest, draft_runner, threads),
+            burst_step_costs=measured.burst,
+        )
 
     def generate(self, prompts: Prompt | Iterable[Prompt], params: Params = None) -> list[Generation]:
         """Generate for one or several prompts at once, each row of the batch at its own pace.
@@ -163,8 +178,8 @@ class Session:
     def close(self) -> None:
         """Free the engines and their caches."""
         self._closed = True
-        if self._draft_runner is not None:
-            self._draft_runner.close()
+        for draft in self._draft_runners:
+            draft.close()
         self._runner.close()
 
     def __enter__(self) -> Self:

@@ -13,6 +13,7 @@ from specc.bundle.read import open_bundle
 from specc.bundle.record import record_from_file
 from specc.cli.main import status_from_arguments
 from specc.runtime import GenerationParams, Session
+from specc.speculation.step_costs import table_from_step_costs
 from tests.tiny_models import TinyLlama, llama_folder
 
 RECIPE = """\
@@ -53,6 +54,11 @@ def model_bundle(folder) -> tuple[Path, Manifest]:
 @pytest.fixture(scope="module")
 def self_bundle(folder) -> tuple[Path, Manifest]:
     return built(folder, "self", "{kind: self, layers: 2}")
+
+
+@pytest.fixture(scope="module")
+def unrolled_bundle(folder) -> tuple[Path, Manifest]:
+    return built(folder, "unrolled", "{kind: model, model: small, steps: unrolled}")
 
 
 def engine_files(bundle: Path) -> set[str]:
@@ -103,7 +109,23 @@ def test_another_draft_builds_nothing_of_the_target_again(folder, model_bundle, 
     assert wrote == [("write_graphs", "draft")]  # over the target's weights
 
 
-@pytest.mark.parametrize("kind", ["model", "self"])
+def test_an_unrolled_draft_adds_a_graph_over_the_same_files(model_bundle, unrolled_bundle):
+    bundle, manifest = unrolled_bundle
+    assert engine_files(bundle) == engine_files(model_bundle[0]) | {"draft.unrolled.onnx"}
+    (engine,) = (engine for engine in manifest.engines if engine.variant == "unrolled")
+    assert (engine.role, engine.file, engine.steps) == ("draft", "engines/draft.unrolled.onnx", 3)
+    assert [(tensor.name, tensor.shape) for tensor in engine.outputs[:1]] == [("drafts", ("B", 3))]
+    certificate = record_from_file(Certificate, bundle / "certificate.json")
+    assert {(cost.batch, cost.tokens) for cost in certificate.burst_step_costs} == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    with Session.load(bundle, threads=1) as session:
+        assert session.draft_costs.measured
+        whole = session.draft_costs.seconds(1, 3)
+    costs = table_from_step_costs(certificate.burst_step_costs)
+    assert costs is not None
+    assert whole == costs.seconds(1, 2)
+
+
+@pytest.mark.parametrize("kind", ["model", "self", "unrolled"])
 def test_the_build_certified_the_pair_and_measured_both_engines(kind, request):
     bundle, _ = request.getfixturevalue(f"{kind}_bundle")
     certificate = record_from_file(Certificate, bundle / "certificate.json")
@@ -113,7 +135,7 @@ def test_the_build_certified_the_pair_and_measured_both_engines(kind, request):
         assert {(cost.batch, cost.tokens) for cost in costs} >= {(1, 1), (1, 2), (2, 1)}
 
 
-@pytest.mark.parametrize("kind", ["model", "self"])
+@pytest.mark.parametrize("kind", ["model", "self", "unrolled"])
 def test_a_loaded_pair_gives_the_ids_of_ar_decoding(kind, request):
     bundle, _ = request.getfixturevalue(f"{kind}_bundle")
     with Session.load(bundle, threads=1) as session:

@@ -113,6 +113,16 @@ def test_spc321_the_target_under_another_name(tmp_path: Path):
     assert error.fix.startswith("name a smaller model")
 
 
+def test_only_a_draft_of_kind_model_can_be_unrolled():
+    text = GOOD.replace("{kind: model, model: ./small}", "{kind: self, layers: 2, steps: unrolled}")
+    with pytest.raises(SpeccError) as caught:
+        recipe_from_text(text, "r.yaml", ())
+    error = caught.value
+    assert error.place == "r.yaml:4 draft.steps"
+    assert "unrolled" in error.got
+    assert "single" in error.fix
+
+
 def test_spc322_more_layers_than_the_target_has():
     text = GOOD.replace("{kind: model, model: ./small}", "{kind: self, layers: 31}")
     with pytest.raises(SpeccError) as caught:

@@ -13,6 +13,7 @@ from specc.bundle.manifest import TensorSpec, TokenizerSpec
 from specc.bundle.record import text_from_record
 from specc.errors import CODES, ExitStatus, SpeccError
 from specc.runtime import GenerationParams, Session
+from specc.runtime.call_costs import MeasuredCosts
 from specc.runtime.chat import ChatTemplate
 from specc.runtime.loading import step_costs_from_bundle
 from specc.runtime.prompts import PromptEncoder, encoder_from_spec
@@ -260,16 +261,16 @@ def test_spc715_a_damaged_tokenizer(tmp_path, content):
 def test_step_costs_of_another_manifest_are_not_used(tmp_path):
     from specc.bundle.digests import sha256_from_file
 
-    assert step_costs_from_bundle(tmp_path) == (None, None)
+    assert step_costs_from_bundle(tmp_path) == MeasuredCosts()
     (tmp_path / "manifest.json").write_text("{}")
     digest = sha256_from_file(tmp_path / "manifest.json")
     certificate = Certificate(1, digest, "full", "passed", None, "cpu", None, (StepCost(1, 1, 2.0),), (), None, (), ())
     certificate = replace(certificate, draft_step_costs=(StepCost(1, 1, 0.5),))
     (tmp_path / "certificate.json").write_text(text_from_record(certificate))
-    target, draft = step_costs_from_bundle(tmp_path)
-    assert (target.seconds(1, 1), draft.seconds(1, 1)) == (2.0, 0.5)
+    found = step_costs_from_bundle(tmp_path)
+    assert (found.target.seconds(1, 1), found.draft.seconds(1, 1), found.burst) == (2.0, 0.5, None)
     (tmp_path / "certificate.json").write_text(text_from_record(replace(certificate, manifest_sha256="0" * 64)))
-    assert step_costs_from_bundle(tmp_path) == (None, None)
+    assert step_costs_from_bundle(tmp_path) == MeasuredCosts()
 
 
 def test_spc716_a_prompt_is_text_or_ids() -> None:

@@ -23,11 +23,14 @@ class AttentionStep:
         past_lengths: int64 [B], where this step's rows go in the cache.
         mask: bool [B, 1, S, C], true where a query may look.
         rotary: tables and positions.
+        in_place: the rows are written into the cache, which is attended to; otherwise they are appended to what was
+            given as the cache, and whoever reads the step writes them.
     """
 
     past_lengths: ir.Value
     mask: ir.Value
     rotary: Rotary
+    in_place: bool = True
 
 
 def causal_mask(builder: Builder, positions: ir.Value, cache: ir.Value, window: int = 0) -> ir.Value:
@@ -49,13 +52,28 @@ def causal_mask(builder: Builder, positions: ir.Value, cache: ir.Value, window: 
     capacity = builder.op("Shape", cache, name="mask.capacity", start=2, end=3)  # [1]
     count = builder.op("Squeeze", capacity, name="mask.count")
     rows = builder.op("Range", builder.i64_scalar(0), count, builder.i64_scalar(1), name="mask.rows")  # [C]
+    return visible_keys(builder, rows, positions, window)
+
+
+def visible_keys(builder: Builder, keys: ir.Value, positions: ir.Value, window: int) -> ir.Value:
+    """Return which keys the queries see: position p sees k iff p - window < k <= p, or k <= p where window is 0.
+
+    Args:
+        builder: where the nodes go.
+        keys: int64 [T] or [B, 1, 1, T], positions of the keys.
+        positions: int64 [B, S], of the queries.
+        window: see `causal_mask`.
+
+    Returns:
+        bool [B, 1, S, T].
+    """
     queries = builder.op("Unsqueeze", positions, builder.i64(1, 3), name="mask.queries")  # [B, 1, S, 1]
     if window == 0:
-        return builder.op("LessOrEqual", rows, queries, name="mask")  # [B, 1, S, C]
-    past = builder.op("LessOrEqual", rows, queries, name="mask.past")
+        return builder.op("LessOrEqual", keys, queries, name="mask")  # [B, 1, S, T]
+    past = builder.op("LessOrEqual", keys, queries, name="mask.past")
     first = builder.op("Sub", queries, builder.i64_scalar(window), name="mask.before_window")
-    near = builder.op("Greater", rows, first, name="mask.near")
-    return builder.op("And", past, near, name=f"mask.window_{window}")  # [B, 1, S, C]
+    near = builder.op("Greater", keys, first, name="mask.near")
+    return builder.op("And", past, near, name=f"mask.window_{window}")  # [B, 1, S, T]
 
 
 def attention(
@@ -78,11 +96,12 @@ def attention(
         facts: of the model.
         graph: the dtype.
         step: what layers share.
-        caches: key and value cache, [B, KV, C, D], graph inputs.
+        caches: key and value cache, [B, KV, C, D], graph inputs; or what an earlier step of a burst returned for them.
         layer: which rotary embedding; its window is in the step's mask.
 
     Returns:
-        output [B, S, H], key cache out, value cache out: graph outputs, of one TensorScatter each, as TensorRT demands.
+        output [B, S, H], key cache out, value cache out: graph outputs, of one TensorScatter each, as TensorRT demands;
+        of a step that is not in place, the caches and the new rows after them, [B, KV, C + S, D].
     """
     heads, kv_heads, dim = facts.num_attention_heads, facts.num_key_value_heads, facts.head_dim
 
@@ -90,15 +109,16 @@ def attention(
         return _heads(builder, x, f"{name}.{kind}", count, facts=facts, graph=graph)
 
     query = step.rotary.apply(projected("q", heads), f"{name}.q_rotated", layer.rope)
-    query.type, query.shape = ir.TensorType(DATA_TYPES[graph.compute_dtype]), ir.Shape(("B", heads, "S", dim))
+    dtype, tokens = ir.TensorType(DATA_TYPES[graph.compute_dtype]), "S" if step.in_place else None
+    query.type, query.shape = dtype, ir.Shape(("B", heads, tokens, dim))
     key = step.rotary.apply(projected("k", kv_heads), f"{name}.k_rotated", layer.rope)  # [B, KV, S, D]
     value = projected("v", kv_heads)  # [B, KV, S, D]
     key_out, value_out = (
-        builder.op(
-            "TensorScatter", cache, update, step.past_lengths, name=f"{name}.{kind}_cache", axis=2, mode="linear"
-        )
-        for kind, cache, update in (("k", caches[0], key), ("v", caches[1], value))
+        _with_rows(builder, cache, rows, step, f"{name}.{kind}")
+        for kind, cache, rows in (("k", caches[0], key), ("v", caches[1], value))
     )
+    if not step.in_place:
+        key_out.type, key_out.shape = dtype, ir.Shape(("B", kv_heads, None, dim))
     mixed = builder.op(
         "Attention", query, key_out, value_out, step.mask, name=f"{name}.attention", **_score_attributes(facts)
     )  # [B, N, S, D]
@@ -114,6 +134,17 @@ def attention(
         bias=facts.attention_output_bias,
     )  # [B, S, H]
     return output, key_out, value_out
+
+
+def _with_rows(builder: Builder, cache: ir.Value, rows: ir.Value, step: AttentionStep, name: str) -> ir.Value:
+    if step.in_place:
+        return written_cache(builder, cache, rows, step.past_lengths, f"{name}_cache")
+    return builder.op("Concat", cache, rows, name=f"{name}_seen", axis=2)
+
+
+def written_cache(builder: Builder, cache: ir.Value, rows: ir.Value, past_lengths: ir.Value, name: str) -> ir.Value:
+    """Return the cache [B, KV, C, D] with rows [B, KV, S, D] written from past_lengths [B] on."""
+    return builder.op("TensorScatter", cache, rows, past_lengths, name=name, axis=2, mode="linear")
 
 
 def _score_attributes(facts: ModelFacts) -> dict[str, Any]:

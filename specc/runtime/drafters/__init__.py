@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from specc.bundle.drafts import DraftSpec, NgramDraftSpec, SuffixDraftSpec
 from specc.errors import SpeccBug
 from specc.runtime.drafters.drafter import Ask, BatchDrafter, Drafter, Proposal
-from specc.runtime.drafters.engine import EngineDrafter
+from specc.runtime.drafters.engine import BurstEngine, EngineDrafter
 from specc.runtime.drafters.ngram import NgramDrafter
 from specc.runtime.drafters.suffix import SIZES, SuffixDrafter, SuffixSettings
 from specc.runtime.drafters.text_index import SessionText
@@ -17,6 +17,7 @@ __all__ = [
     "DRAFTERS",
     "Ask",
     "BatchDrafter",
+    "BurstEngine",
     "Drafter",
     "EngineDrafter",
     "NewDrafter",

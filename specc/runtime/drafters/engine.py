@@ -10,17 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from specc.bundle.manifest import LimitsSpec
 from specc.errors import SpeccBug
-from specc.runtime.call_costs import CallCosts
+from specc.runtime.call_costs import BurstCosts, CallCosts
 from specc.runtime.draft_law import DraftLaw
 from specc.runtime.drafters.drafter import Ask, Proposal
 from specc.runtime.grouping import CallPlanner, Need
 from specc.runtime.runners.runner import Arrays, TargetRunner
-from specc.runtime.target_call import IdleRow, Row, check_inputs, inputs_from_rows
+from specc.runtime.target_call import Q_INPUTS, IdleRow, Row, check_inputs, inputs_from_rows
+
+# Tokens that an unrolled call takes of a row: the anchor, and the last draft after a full acceptance.
+LONGEST_START: Final = 2
 
 
 @dataclass
@@ -71,6 +75,14 @@ class Burst:
     laws: list[tuple[np.ndarray, np.ndarray]]
 
 
+@dataclass(frozen=True)
+class BurstEngine:
+    """An unrolled draft engine, over the caches of the single-step one, and the costs of its calls."""
+
+    runner: TargetRunner
+    costs: BurstCosts
+
+
 class EngineDrafter:
     """A `BatchDrafter` over a loaded draft engine.
 
@@ -80,6 +92,7 @@ class EngineDrafter:
         context: most tokens of a sequence that the draft reads.
         vocab_size: ids that a draft may have.
         costs: of draft calls.
+        burst: the engine's unrolled variant, which takes the rows that want most of its drafts; None without one.
         shares_caches: its caches are those of the target's first layers, so that the target feeds them.
 
     Raises:
@@ -95,6 +108,7 @@ class EngineDrafter:
         vocab_size: int,
         costs: CallCosts,
         shares_caches: bool,
+        burst: BurstEngine | None = None,
     ) -> None:
         check_inputs(runner.spec)
         self._runner = runner
@@ -102,6 +116,8 @@ class EngineDrafter:
         self._context = context
         self._vocab_size = vocab_size
         self._planner = CallPlanner(costs)
+        self._burst_engine = burst
+        self._burst_planner = None if burst is None else CallPlanner(burst.costs.calls)
         self._shares_caches = shares_caches
         self._fed: dict[int, Fed] = {}
 
@@ -122,7 +138,11 @@ class EngineDrafter:
             self._reserve(bursts, valid, slots=max(cached) + 1)
         waiting = bursts
         while waiting:
-            self._feed(waiting, valid)
+            bursting = {slot: burst for slot, burst in waiting.items() if self._bursts(burst)}
+            if self._burst_engine is not None and self._burst_planner is not None:
+                self._feed(self._burst_engine.runner, self._burst_planner, bursting, valid)
+            single = {slot: burst for slot, burst in waiting.items() if slot not in bursting}
+            self._feed(self._runner, self._planner, single, valid)
             waiting = {slot: burst for slot, burst in waiting.items() if burst.pending}
         return {slot: _proposal(bursts.get(slot)) for slot, ask in asks.items() if ask.limit > 0}
 
@@ -144,12 +164,24 @@ class EngineDrafter:
         """
         ends = [burst.past + len(burst.pending) + max(burst.limit - 1, 0) for burst in bursts.values()]
         widest = max(len(burst.pending) for burst in bursts.values())
-        self._runner.reserve(slots, max(*ends, *valid.values()) + widest)
+        if self._burst_engine is not None:
+            widest = max(widest, LONGEST_START) + self._burst_engine.costs.steps - 1
+        length = max(*ends, *valid.values()) + widest
+        self._runner.reserve(slots, length)
+        if self._burst_engine is not None:
+            self._burst_engine.runner.reserve(slots, length)
 
-    def _feed(self, rows: Mapping[int, Burst], valid: dict[int, int]) -> None:
-        """Feed each row its pending tokens, and take the draft that follows where the row wants one."""
+    def _bursts(self, burst: Burst) -> bool:
+        """Return whether the row's next call is an unrolled one."""
+        engine, wanted = self._burst_engine, burst.limit - len(burst.drafts)
+        return engine is not None and len(burst.pending) <= LONGEST_START and engine.costs.pays(wanted)
+
+    def _feed(
+        self, runner: TargetRunner, planner: CallPlanner, rows: Mapping[int, Burst], valid: dict[int, int]
+    ) -> None:
+        """Feed each row its pending tokens, and take the drafts that follow as far as the row wants them."""
         needs = tuple(Need(slot, len(burst.pending), 1) for slot, burst in rows.items())
-        for plan in self._planner.plan(needs):
+        for plan in planner.plan(needs) if needs else ():
             slots = range(plan.first_slot, plan.first_slot + plan.shape.batch)
             served = {slot: rows[slot] for slot in plan.slots}
             call_rows: list[Row | IdleRow] = [
@@ -158,32 +190,42 @@ class EngineDrafter:
                 else IdleRow(valid.get(slot, 0))
                 for slot in slots
             ]
-            inputs = inputs_from_rows(self._runner.spec, plan.shape, call_rows)
-            outputs = self._runner.step(plan.first_slot, inputs)
+            inputs = inputs_from_rows(runner.spec, plan.shape, call_rows)
+            outputs = _columns(runner.step(plan.first_slot, inputs))
             for slot, burst in served.items():
-                burst.past += len(burst.pending)
-                valid[slot] = burst.past
                 self._take(burst, slot - plan.first_slot, outputs)
+                valid[slot] = burst.past
                 self._record(slot, burst)
 
     def _take(self, burst: Burst, row: int, outputs: Arrays) -> None:
+        """Take the drafts that the row wants; each but the last was fed, here or by the call itself."""
+        burst.past += len(burst.pending)
         burst.pending = ()
-        if len(burst.drafts) >= burst.limit:
-            return
-        token = int(outputs["next_token"][row])
-        if not 0 <= token < self._vocab_size:
-            raise SpeccBug(f"the draft engine drafted id {token}, the vocabulary has {self._vocab_size}")
-        burst.drafts.append(token)
-        if "q_ids" in outputs:
-            burst.laws.append((outputs["q_ids"][row], outputs["q_probs"][row]))
-        if len(burst.drafts) < burst.limit:
-            burst.pending = (token,)
+        taken = outputs["drafts"][row][: max(burst.limit - len(burst.drafts), 0)].tolist()
+        for column, token in enumerate(taken):
+            if not 0 <= token < self._vocab_size:
+                raise SpeccBug(f"the draft engine drafted id {token}, the vocabulary has {self._vocab_size}")
+            burst.drafts.append(token)
+            if "q_ids" in outputs:
+                burst.laws.append((outputs["q_ids"][row, column], outputs["q_probs"][row, column]))
+        burst.past += max(len(taken) - 1, 0)
+        if taken and len(burst.drafts) < burst.limit:
+            burst.pending = (taken[-1],)
 
     def _record(self, slot: int, burst: Burst) -> None:
         """Note what the slot's cache holds now: every draft but the last was fed."""
         if not self._shares_caches:
             committed = min(burst.past, len(burst.ask.ids))
             self._fed[slot] = Fed(committed, tuple(burst.drafts[: burst.past - committed]))
+
+
+def _columns(outputs: Arrays) -> Arrays:
+    """Return drafts [B, steps] and their laws [B, steps, Kq] of a call; a single step is one column."""
+    if "drafts" in outputs:
+        return outputs
+    columns = {"drafts": outputs["next_token"][:, None]}
+    columns |= {name: outputs[name][:, None] for name in Q_INPUTS if name in outputs}
+    return columns
 
 
 def _proposal(burst: Burst | None) -> Proposal:

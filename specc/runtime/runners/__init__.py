@@ -24,11 +24,13 @@ def _onnxruntime(bundle: Path, spec: EngineSpec, threads: int | None, caches_of:
 
 
 def _tensorrt_rtx(bundle: Path, spec: EngineSpec, _threads: int | None, caches_of: TargetRunner | None) -> TargetRunner:
-    from specc.runtime.runners.tensorrt import tensorrt_runner
+    from specc.runtime.runners.tensorrt import TensorRtRunner, tensorrt_runner
 
-    if caches_of is not None:
-        raise SpeccBug(f"{spec.file}: engines of TensorRT have caches of their own")
-    return tensorrt_runner(bundle, spec)
+    if caches_of is None:
+        return tensorrt_runner(bundle, spec)
+    if not isinstance(caches_of, TensorRtRunner):
+        raise SpeccBug(f"{spec.file} cannot share the caches of a {type(caches_of).__name__}")
+    return tensorrt_runner(bundle, spec, caches_of)
 
 
 NewRunner: TypeAlias = Callable[[Path, EngineSpec, int | None, TargetRunner | None], TargetRunner]
@@ -47,7 +49,8 @@ def runner_from_engine(
         bundle: folder that `spec.file` is relative to.
         spec: the engine.
         threads: of runners on the CPU; None leaves it to them.
-        caches_of: a runner whose caches this engine shares, as the target's first layers do; None gives it its own.
+        caches_of: a runner whose caches this engine shares, as the first layers of a target and an unrolled draft do;
+            None gives it its own.
 
     Raises:
         SpeccError: SPC713 no runner loads the format; others as the runner says.

@@ -101,7 +101,8 @@ class OnnxRuntimeRunner:
             if tuple(value.data_ptr() for value in returned) != bound.pointers:
                 raise SpeccBug(f"{self._spec.file} returned caches in other memory than it was given")
             bound.in_place = True
-        self._caches.used[first_slot : first_slot + sizes["B"]] = inputs["past_lengths"] + inputs["num_tokens"]
+        ends = inputs["past_lengths"] + inputs["num_tokens"] + (self._spec.steps - 1)
+        self._caches.used[first_slot : first_slot + sizes["B"]] = ends
         return outputs
 
     def close(self) -> None:
@@ -124,7 +125,7 @@ class OnnxRuntimeRunner:
                 raise SpeccBug(f"input {tensor.name} is {got}; the engine takes {tensor.dtype} {list(shape)}")
             if not array.flags.c_contiguous:
                 inputs[tensor.name] = np.ascontiguousarray(array)
-        longest = int(inputs["past_lengths"].max()) + tokens
+        longest = int(inputs["past_lengths"].max()) + tokens + self._spec.steps - 1
         if longest > self._caches.capacity:
             raise SpeccBug(f"a call would write {longest} cache rows into a capacity of {self._caches.capacity}")
         return sizes

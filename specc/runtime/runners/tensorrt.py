@@ -54,13 +54,16 @@ class TensorRtRunner:
         spec: the engine as the manifest states it.
         file: the engine's file; its digest was checked.
         library: what loads and runs it.
+        caches_of: the runner whose caches this engine shares; None gives it its own.
 
     Raises:
         SpeccError: SPC526 it was built for other GPUs, SPC527 there is no GPU, SPC528 it cannot be loaded, SPC529 the
             device has too little memory.
     """
 
-    def __init__(self, spec: EngineSpec, file: Path, library: TensorRtLibrary) -> None:
+    def __init__(
+        self, spec: EngineSpec, file: Path, library: TensorRtLibrary, caches_of: TensorRtRunner | None = None
+    ) -> None:
         assert spec.capacity is not None
         self._spec = spec
         self._device = library.device()
@@ -74,6 +77,7 @@ class TensorRtRunner:
         self._stream = self._device.stream()
         self._contexts: dict[int, Context] = {}
         self._prepared: OrderedDict[tuple[CallShape, int], PreparedCall] = OrderedDict()
+        self._owner = caches_of
         self._caches: dict[str, int] = {}
         self._slots = 0
         self._allocate_blocks()
@@ -83,10 +87,22 @@ class TensorRtRunner:
         """The engine's tensors and shapes."""
         return self._spec
 
+    @property
+    def caches(self) -> dict[str, int]:
+        """Addresses of the caches by name, as they are now; a larger reservation moves them."""
+        return dict(self._caches)
+
     def reserve(self, slots: int, length: int) -> None:
         """Make room for `slots` rows; the length of a static cache is fixed."""
         if self._spec.capacity is None or length > self._spec.capacity:
             raise SpeccBug(f"{length} cache rows were asked of an engine that has {self._spec.capacity}")
+        if self._owner is not None:
+            self._owner.reserve(slots, length)
+            if self._caches != self._owner.caches:
+                self._forget_prepared()
+                self._caches = self._owner.caches
+            self._slots = max(self._slots, slots)
+            return
         if slots <= self._slots:
             return
         self._forget_prepared()  # their CUDA graphs hold the old addresses
@@ -119,7 +135,8 @@ class TensorRtRunner:
         """Free the engine and its caches."""
         self._device.synchronize(self._stream)
         self._forget_prepared()
-        for address in (*self._caches.values(), self._block_in, self._block_out):
+        owned = self._caches.values() if self._owner is None else ()
+        for address in (*owned, self._block_in, self._block_out):
             self._device.free(address)
         self._caches, self._slots = {}, 0
         self._contexts.clear()
@@ -191,19 +208,20 @@ class TensorRtRunner:
             self._device.release(call.graph)
 
 
-def tensorrt_runner(bundle: Path, spec: EngineSpec) -> TensorRtRunner:
+def tensorrt_runner(bundle: Path, spec: EngineSpec, caches_of: TensorRtRunner | None = None) -> TensorRtRunner:
     """Load a TensorRT-RTX engine of a bundle on the current device.
 
     Args:
         bundle: folder that `spec.file` is relative to.
         spec: the engine.
+        caches_of: the runner whose caches this engine shares; None gives it its own.
 
     Raises:
         SpeccError: SPC526 to SPC529, see TensorRtRunner.
     """
     from specc.runtime.runners.tensorrt_rtx import tensorrt_rtx_library
 
-    return TensorRtRunner(spec, bundle / spec.file, tensorrt_rtx_library())
+    return TensorRtRunner(spec, bundle / spec.file, tensorrt_rtx_library(), caches_of)
 
 
 def check_device(spec: EngineSpec, file: Path, device: Device) -> None:

@@ -84,7 +84,7 @@ def check_capacity(spec: EngineSpec, shape: CallShape, past_lengths: Array) -> N
         SpeccBug: rule 2 of docs/engine-abi.md is broken.
     """
     assert spec.capacity is not None
-    end = int(past_lengths.max(initial=0)) + shape.tokens
+    end = int(past_lengths.max(initial=0)) + shape.tokens + spec.steps - 1
     if end > spec.capacity or int(past_lengths.min(initial=0)) < 0:
         raise SpeccBug(f"a call of {shape.tokens} tokens would end at cache row {end}; the caches have {spec.capacity}")
 

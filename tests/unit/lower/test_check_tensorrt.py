@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import onnx_ir as ir
 import pytest
 
 from specc.errors import SpeccBug
+from specc.graph.builder import DOMAIN
 from specc.graph.decoder import target_graph
+from specc.graph.drafters.unrolled import unrolled_graph
 from specc.lower.check_tensorrt import CHECK_TENSORRT
 from tests.tiny_engines import facts_from_sizes, tiny_graph_plan
 from tests.tiny_models import TinyLlama
@@ -83,3 +86,23 @@ def test_a_dynamic_capacity_is_refused() -> None:
     plan = tiny_graph_plan()
     with pytest.raises(SpeccBug, match="static capacity"):
         CHECK_TENSORRT.apply(target_graph(facts_from_sizes(TinyLlama()), plan, "main"), plan)
+
+
+def unrolled() -> ir.Model:
+    graph = replace(STATIC, role="draft", acceptance="greedy", steps=2)
+    return unrolled_graph(facts_from_sizes(TinyLlama()), graph)
+
+
+def test_an_unrolled_draft_is_legal() -> None:
+    CHECK_TENSORRT.apply(unrolled(), STATIC)
+
+
+def test_a_value_that_a_function_would_replace() -> None:
+    model = unrolled()
+    called = next(index for index, node in enumerate(model.graph) if node.domain == DOMAIN)
+    later = [value for node in list(model.graph)[called:] for value in node.inputs if value is not None]
+    value = next(value for value in later if value.name == "burst.cached_positions")
+    inner = next(node.outputs[0].name for function in model.functions.values() for node in function)
+    value.name = inner
+    with pytest.raises(SpeccBug, match="is also a value of a function that was called before"):
+        CHECK_TENSORRT.apply(model, STATIC)

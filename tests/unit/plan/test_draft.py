@@ -72,6 +72,29 @@ def test_the_memory_table_counts_the_draft() -> None:
     assert any(item.name == "draft weights: mlp" for item in first.memory)
 
 
+def test_an_unrolled_draft_has_a_variant_of_gamma_steps_and_room_for_them() -> None:
+    keys = {"gamma": {"max": 8, "default": 5}, "gpu": "rtx-4090"}
+    single = planned(**keys, draft={"kind": "model", "model": "d", "steps": "single"})
+    plan = planned(**keys, draft={"kind": "model", "model": "d", "steps": "unrolled"})
+    assert isinstance(plan.draft, ModelDraftSpec)
+    assert plan.draft.steps == "unrolled"
+    assert plan.draft_model is not None
+    graph = plan.draft_model.graph
+    assert (graph.variants, graph.steps) == (("main", "unrolled"), 5)
+    assert [graph.steps_of(variant) for variant in graph.variants] == [1, 5]
+    assert graph.capacity is not None
+    assert graph.capacity >= plan.draft.context + max(plan.limits.prefill_chunk, 2) + 4
+    built = build_plan_of_draft(plan)
+    assert built is not None
+    assert [profile.tokens for profile in built.backend.profiles_of("unrolled")] == [(1, 1, 2)]
+    assert built.backend.profiles_of("main") == plan.draft_model.profiles
+    assert any(note.startswith("draft steps: 5 drafts in one call") for note in plan.notes)
+    assert "draft unrolled engine" in [item.name for item in plan.memory]
+    assert single.draft_model is not None
+    assert (single.draft_model.graph.variants, single.draft_model.graph.steps) == (("main",), 1)
+    assert "draft unrolled engine" not in [item.name for item in single.memory]
+
+
 def plan_of_layers(layers: int, target: StatedSource | None = None) -> Plan:
     recipe = Recipe.model_validate({**BASE, "draft": {"kind": "self", "layers": layers}})
     return plan_from_recipe(recipe, target or StatedSource())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from specc.bundle.certificate import StepCost
 from specc.bundle.manifest import TensorSpec
 from specc.runtime import GenerationParams, Session
-from specc.runtime.call_costs import CallShape, DraftCosts, costs_from_tables
+from specc.runtime.call_costs import BurstCosts, CallCosts, CallShape, DraftCosts, MeasuredCosts, costs_from_tables
 from specc.runtime.draft_law import DraftLaw
 from specc.runtime.request import Sampling
 from specc.runtime.target_call import IdleRow, Row, inputs_from_rows
@@ -124,8 +126,7 @@ def test_a_dear_draft_is_given_up_and_a_cheap_one_kept():
 def test_the_cost_of_drafting_is_a_first_call_of_two_tokens_and_single_ones():
     draft = table(lambda b, s: 100 * b + s)
     target = table(lambda b, s: 1.0)
-    _, calls = costs_from_tables(toy_spec(), target, toy_draft_spec(), draft)
-    costs = DraftCosts(calls)
+    costs = DraftCosts(costs_from_tables(toy_spec(), toy_draft_spec(), None, MeasuredCosts(target, draft)).draft)
     assert costs.measured
     assert costs.seconds(2, 0) == 0
     assert costs.seconds(2, 3) == pytest.approx(202 + 2 * 201)
@@ -133,11 +134,27 @@ def test_the_cost_of_drafting_is_a_first_call_of_two_tokens_and_single_ones():
 
 
 def test_costs_are_nominal_in_one_unit_when_an_engine_was_not_measured():
-    target, draft = costs_from_tables(toy_spec(), table(lambda b, s: 1e-3), toy_draft_spec(), None)
-    assert draft is not None
-    assert not target.measured
-    assert not draft.measured
-    assert draft.seconds(1, 1) == pytest.approx(target.seconds(1, 1))  # both have one layer
+    measured = MeasuredCosts(target=table(lambda b, s: 1e-3))
+    unrolled = replace(toy_draft_spec(), variant="unrolled", steps=4)
+    costs = costs_from_tables(toy_spec(), toy_draft_spec(), unrolled, measured)
+    assert costs.draft is not None
+    assert costs.burst is not None
+    assert not costs.target.measured
+    assert not costs.draft.measured
+    assert costs.draft.seconds(1, 1) == pytest.approx(costs.target.seconds(1, 1))  # both have one layer
+    assert costs.burst.calls.seconds(1, 1) == pytest.approx(4 * costs.draft.seconds(1, 1))
+    measured = replace(measured, draft=table(lambda b, s: 1e-4))
+    assert not costs_from_tables(toy_spec(), toy_draft_spec(), unrolled, measured).target.measured  # a burst is not
+
+
+def test_drafting_costs_bursts_where_most_of_one_is_wanted():
+    single = CallCosts(toy_draft_spec(), table(lambda b, s: 100 * b + s))
+    burst = BurstCosts(CallCosts(toy_draft_spec(), table(lambda b, s: 1000 * b + s)), steps=4)
+    costs = DraftCosts(single, burst)
+    assert [costs.seconds(1, drafts) for drafts in (0, 1, 2)] == pytest.approx([0, 102, 102 + 101])
+    assert [costs.seconds(1, drafts) for drafts in (3, 4)] == pytest.approx([1002, 1002])
+    assert costs.seconds(1, 6) == pytest.approx(1002 + 2 * 101)
+    assert costs.seconds(1, 7) == pytest.approx(1002 + 1001)
 
 
 def test_drawn_drafts_bring_their_law_and_others_the_neutral_fill():
