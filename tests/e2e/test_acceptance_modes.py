@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
+from specc.bundle.manifest import ABI_MAJOR, ABI_MINOR
 from specc.bundle.read import open_bundle
 from specc.bundle.record import record_from_file
 from specc.pipeline import BuildRequest, build
@@ -38,7 +39,7 @@ def bundles(tmp_path_factory):
 def test_manifest_and_certificate_say_what_the_mode_does_to_the_text(bundles, mode):
     manifest = open_bundle(bundles[mode], "full")
     certificate = record_from_file(Certificate, bundles[mode] / CERTIFICATE_FILE)
-    assert (manifest.abi, manifest.acceptance, manifest.lossy) == ((1, 1), mode, mode == "typical")
+    assert (manifest.abi, manifest.acceptance, manifest.lossy) == ((ABI_MAJOR, ABI_MINOR), mode, mode == "typical")
     assert [note for note in manifest.notes if note.startswith(f"acceptance {mode}")]
     assert certificate.status != "failed"
     assert [check.mode for check in certificate.parity] == ["greedy"]  # ids are claimed for greedy rows only
