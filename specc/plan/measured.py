@@ -19,21 +19,21 @@ def acceptance_from_file(path: Path) -> Acceptance:
     """Read the statistics of acceptance.json, or of any JSON object that has them under `statistics`.
 
     Raises:
-        SpeccError: SPC306 the file holds no acceptance; SPC6nn it cannot be read.
+        SpeccError: SPC306 the file cannot be read, or holds no acceptance.
     """
-    document = json_from_file(path)
+    try:
+        document = json_from_file(path)
+    except SpeccError as error:
+        raise _no_acceptance(str(path), error.got) from None
     stated = document.get("statistics", document) if isinstance(document, dict) else document
-    fix = "give acceptance.json, which `specc bench BUNDLE --prompts FILE` writes"
     try:
         statistics = record_from_json(AcceptanceStatistics, stated)
     except RecordError as error:
-        raise SpeccError(
-            "SPC306", f"{path} statistics.{error.path}".rstrip("."), error.problem,
-            "the prediction takes its acceptance from here", fix,
-        ) from None  # fmt: skip
+        raise _no_acceptance(f"{path} statistics.{error.path}".rstrip("."), error.problem) from None
+    if len(statistics.accepted_per_position) != len(statistics.evaluated_per_position):
+        raise _no_acceptance(f"{path} statistics", "positions are accepted that were not evaluated, or the reverse")
     if not statistics.evaluated_per_position or not statistics.rounds:
-        got = f"{statistics.rounds} rounds with a draft"
-        raise SpeccError("SPC306", f"{path} statistics", got, "nothing was judged, so nothing is known", fix)
+        raise _no_acceptance(f"{path} statistics", f"{statistics.rounds} rounds with a draft: nothing was judged")
     return acceptance_from_statistics(statistics, path.name)
 
 
@@ -55,6 +55,16 @@ def acceptance_from_statistics(statistics: AcceptanceStatistics, name: str) -> A
         high.append(min(1.0, centre + half))
     rounds = statistics.rounds + statistics.no_proposal
     return Acceptance(tuple(low), tuple(mid), tuple(high), f"measured: {name}, {rounds} steps")
+
+
+def _no_acceptance(place: str, got: str) -> SpeccError:
+    return SpeccError(
+        "SPC306",
+        place,
+        got,
+        "the prediction takes its acceptance from here",
+        "give acceptance.json, which `specc bench BUNDLE --prompts FILE` writes",
+    )
 
 
 def _wilson(accepted: int, judged: int) -> tuple[float, float]:

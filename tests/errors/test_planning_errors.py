@@ -187,3 +187,12 @@ def test_a_build_ends_at_an_unmet_gate(tmp_path: Path, capsys: pytest.CaptureFix
     assert status_from_arguments(["build", str(SMOLLM2), *gate]) == ExitStatus.GATE
     assert capsys.readouterr().err.startswith("SPC307 --set require.max_memory_gb")
     assert not (tmp_path / "build").exists()
+
+
+def test_an_acceptance_file_that_is_not_there_is_not_taken_for_a_part_of_a_bundle(tmp_path: Path) -> None:
+    (tmp_path / "half.json").write_text("{")
+    for file, got in ((tmp_path / "absent.json", "there is no absent.json here"), (tmp_path / "half.json", "")):
+        with pytest.raises(SpeccError) as caught:
+            acceptance_from_file(file)
+        assert (caught.value.code, caught.value.place) == ("SPC306", str(file))
+        assert caught.value.got.startswith(got)
