@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
+from specc.bundle.record import record_from_file
 from specc.cli.options import AsJson, Offline, OutFolder, Overrides, RecipeFile
 from specc.cli.show import ERR, OUT, progress_bars, show_json
 from specc.stages import STAGES, stage_from_name
@@ -50,9 +52,15 @@ def build_bundle(
 
     with progress_bars() as bars:
         result = build(request, bars, say_waiting)
+    file = result.path / CERTIFICATE_FILE
+    certificate = record_from_file(Certificate, file) if file.is_file() else None
     if as_json:
-        show_json({"path": str(result.path), "changed": result.changed, "notes": list(result.plan.notes)})
+        shown = {"path": str(result.path), "changed": result.changed, "notes": list(result.plan.notes)}
+        show_json(shown | {"certificate": None if certificate is None else certificate.status})
         return
     for note in result.plan.notes:
         OUT.print(f"note: {note}", markup=False)
     OUT.print(f"{result.path}{'' if result.changed else ' (unchanged)'}", markup=False)
+    if certificate is not None:
+        reason = f": {certificate.reason}" if certificate.reason else ""
+        OUT.print(f"certificate: {certificate.scope} check {certificate.status}{reason}", markup=False)

@@ -66,7 +66,9 @@ def test_build_leaves_a_whole_bundle(bundle):
 
 def test_build_again_and_locked(recipe, bundle, capsys):
     (again,) = printed_json(capsys, "build", str(recipe), "--out", str(bundle.parent), "--locked")
-    assert again == {"path": str(bundle), "changed": False, "notes": again["notes"]}
+    assert again == {"path": str(bundle), "changed": False, "notes": again["notes"], "certificate": "passed"}
+    assert status_from_arguments(["build", str(recipe), "--out", str(bundle.parent)]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [f"{bundle} (unchanged)", "certificate: build check passed"]
 
 
 def test_locked_refuses_other_sources(recipe, bundle, tmp_path, capsys):
