@@ -79,7 +79,7 @@ def run(
             if as_json:
                 show_json(json_from_generation(generation))
             else:
-                write_generation(generation)
+                write_generation(session, generation)
         if not as_json:
             show_statistics(generations)
 

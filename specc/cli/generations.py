@@ -13,9 +13,13 @@ from specc.runtime.metrics import summed_statistics
 
 
 def stream_to_terminal(session: Session, ids: Sequence[int], params: GenerationParams) -> Generation:
-    """Generate for one prompt and write the text to standard output as it comes; return the whole."""
+    """Generate for one prompt and write the text to standard output as it comes; return the whole.
+
+    A bundle without a tokenizer has no text: token ids are written.
+    """
+    has_text = session.manifest.tokenizer is not None
     for chunk in session.stream(ids, params):
-        sys.stdout.write(chunk.text)
+        sys.stdout.write(chunk.text if has_text else "".join(f"{token} " for token in chunk.token_ids))
         sys.stdout.flush()
         if chunk.generation is not None:
             generation = chunk.generation
@@ -23,9 +27,11 @@ def stream_to_terminal(session: Session, ids: Sequence[int], params: GenerationP
     return generation
 
 
-def write_generation(generation: Generation) -> None:
-    """Write the text as it is, and a line that ends it."""
-    sys.stdout.write(f"{generation.text}\n{'-' * 80}\n")
+def write_generation(session: Session, generation: Generation) -> None:
+    """Write the text as it is, token ids where the bundle has no tokenizer, and a line that ends it."""
+    has_text = session.manifest.tokenizer is not None
+    shown = generation.text if has_text else " ".join(map(str, generation.token_ids))
+    sys.stdout.write(f"{shown}\n{'-' * 80}\n")
 
 
 def show_statistics(generations: Sequence[Generation]) -> None:

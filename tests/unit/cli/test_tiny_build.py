@@ -153,3 +153,18 @@ def test_text_is_printed_as_it_was_generated(bundle, tmp_path, capsys):
     assert status_from_arguments(arguments) == 0
     shown = capsys.readouterr().out
     assert shown == "".join(f"{text}\n{'-' * 80}\n" for text in texts)
+
+
+def test_a_bundle_without_a_tokenizer_prints_ids(recipe, tmp_path, capsys):
+    shutil.copytree(recipe.parent / "model", tmp_path / "model")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / "model" / name).unlink()
+    shutil.copy(recipe, tmp_path / "tiny.yaml")
+    assert status_from_arguments(["build", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path)]) == 0
+    capsys.readouterr()
+    prompts = tmp_path / "ids.jsonl"
+    prompts.write_text("[1, 2, 3]\n")
+    arguments = ["run", str(tmp_path / "tiny"), "--prompts", str(prompts), "--max-tokens", "3"]
+    (made,) = printed_json(capsys, *arguments)
+    assert status_from_arguments(arguments) == 0
+    assert capsys.readouterr().out.split() == [str(token) for token in made["token_ids"]]
