@@ -50,7 +50,8 @@ def test_a_build_killed_at_50_random_moments(tmp_path, monkeypatch):
             killed += 1
         manifest = open_bundle(out / "tiny", "full")
         published += manifest.limits.max_gamma == gamma
-    assert killed >= KILLS / 5
+    assert killed >= KILLS / 2
+    assert published  # some builds were quick enough
     result = built(recipe, out, tmp_path / "cache", 4)
     manifest = open_bundle(result.path, "full")
     assert manifest.limits.max_gamma == 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -88,7 +88,23 @@ SAMPLING = [
     {"temperature": t, **cut}
     for t, cut in product((0.0, 0.3, 0.8, 1.2), ({}, {"top_k": 40, "top_p": 0.9, "min_p": 0.05}))
 ]
-GAMMA_AND_BATCH = [(1, 1), (2, 4), (5, 4), (8, 1), (2, 1), (5, 1), (8, 4), (1, 4)]
+GAMMA_AND_BATCH = [(1, 1), (2, 1), (5, 1), (8, 4), (1, 4), (2, 4), (5, 4), (8, 1)]
+
+
+def gamma_and_batch(index: int, step: int) -> tuple[int, int]:
+    return GAMMA_AND_BATCH[(index + step) % len(GAMMA_AND_BATCH)]
+
+
+def test_every_pair_of_settings_occurs_in_a_cell():
+    cells = [
+        (*list(SAMPLING[i].items())[:1], len(SAMPLING[i]) > 1, *gamma_and_batch(i, s))
+        for i in range(8)
+        for s in range(3)
+    ]
+    assert len(set(cells)) == 24
+    for one, other in combinations(range(4), 2):
+        pairs = {(cell[one], cell[other]) for cell in cells}
+        assert len(pairs) == len({cell[one] for cell in cells}) * len({cell[other] for cell in cells})
 
 
 @pytest.mark.parametrize("index", range(len(SAMPLING)))
@@ -98,7 +114,7 @@ def test_speculative_ids_equal_ar_ids(session, index):
     params = GenerationParams(max_new_tokens=24, seed=100 + index, mode="ar", **SAMPLING[index])
     alone = [session.generate([prompt], params)[0] for prompt in ids]
     for step in range(3):
-        gamma, batch = GAMMA_AND_BATCH[(index + 3 * step) % len(GAMMA_AND_BATCH)]
+        gamma, batch = gamma_and_batch(index, step)
         tested = session.generate(ids[:batch], replace(params, mode="spec", gamma=gamma))
         assert [g.token_ids for g in tested] == [g.token_ids for g in alone[:batch]]
         assert [g.text for g in tested] == [g.text for g in alone[:batch]]

@@ -82,12 +82,12 @@ def tensor(name: bytes, sizes: tuple[int, ...], kind: int, offset: int) -> bytes
 def test_damaged_headers_are_refused(tmp_path: Path, data: bytes, problem: str) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(data)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(SpeccError) as caught:
         header_from_gguf(path, ENCODINGS)
     assert caught.value.code == "SPC230"
     assert problem in caught.value.got
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 def opens(data: bytes) -> bool:
@@ -95,7 +95,7 @@ def opens(data: bytes) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.gguf"
         path.write_bytes(data)
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             source = source_from_reference(
                 "m.gguf", base=Path(folder), revision=None, tokenizer=None, chat_template=None, offline=True
@@ -104,7 +104,7 @@ def opens(data: bytes) -> bool:
                 source.read_float32(name)
         except SpeccError:
             source = None
-        assert time.perf_counter() - start < 2.0
+        assert time.process_time() - start < 2.0  # of this process: a busy machine changes nothing
         return source is not None
 
 

@@ -184,9 +184,9 @@ def test_a_damaged_folder_is_one_error_at_most(whole: Path, name: str, damage: o
             else json.dumps(json.loads((whole / name).read_text()) | damage).encode()
         )
         (Path(place) / name).write_bytes(changed)
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             facts(Path(place))
         except SpeccError as error:
             str(error).encode()
-        assert time.perf_counter() - start < 2.0
+        assert time.process_time() - start < 2.0

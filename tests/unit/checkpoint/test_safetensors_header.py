@@ -111,13 +111,13 @@ def accepted(data: bytes) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.safetensors"
         path.write_bytes(data)
-        start = time.perf_counter()
+        start = time.process_time()
         code = ""
         try:
             headers_from_safetensors(path)
         except SpeccError as error:
             code = error.code
-        assert time.perf_counter() - start < 2.0
+        assert time.process_time() - start < 2.0
         assert code in ("", "SPC220")
         return code == ""
 
