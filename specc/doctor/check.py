@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from specc.catalog.gpus import GPUS
 from specc.doctor import RULES
 from specc.doctor.evidence import ModelEvidence, PairEvidence, model_evidence
 from specc.doctor.finding import Finding, Fix, Severity, finding_from_error
@@ -61,7 +60,7 @@ def report_from_file(file: Path, overrides: tuple[str, ...], *, offline: bool) -
 def report_from_evidence(recipe: Recipe, target: ModelEvidence, draft: ModelEvidence | None) -> Report:
     """Check a recipe whose models were read as far as they could be."""
     plan, refused = _planned(recipe, target, draft)
-    pair = PairEvidence(recipe, GPUS[recipe.gpu.name], target, draft, plan)
+    pair = PairEvidence(recipe, recipe.gpu.row, target, draft, plan)
     ruled: list[Finding] = []
     skipped: list[tuple[str, tuple[str, ...]]] = []
     for rule in RULES:

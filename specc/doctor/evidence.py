@@ -85,6 +85,11 @@ class PairEvidence:
     draft: ModelEvidence | None
     plan: Plan | None
 
+    @property
+    def gpu_place(self) -> str:
+        """Where the facts of the GPU stand."""
+        return self.recipe.place("gpu") if self.recipe.gpu.own else f"{self.gpu.name} in the catalog"
+
 
 def model_evidence(
     role: Literal["target", "draft"], choice: ModelChoice, base: Path, *, offline: bool

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from specc.bundle.manifest import AcceptanceMode
 from specc.catalog.capabilities import BACKENDS, UNBUILT_BACKENDS, BackendRow, SchemeSupport
-from specc.catalog.gpus import GPUS, GpuRow
+from specc.catalog.gpus import GpuRow
 from specc.catalog.schemes import SCHEMES
 from specc.errors import SpeccError
 from specc.recipe.models import ModelChoice, ModelDraft
@@ -46,7 +46,7 @@ def choices_from_recipe(recipe: Recipe) -> Choices:
         SpeccError: SPC301 known but not built, SPC302 no such scheme there, SPC303 no such GPU there.
     """
     notes: list[str] = []
-    gpu = GPUS[recipe.gpu.name]
+    gpu = recipe.gpu.row
     backend = _backend(recipe, gpu, notes)
     _refuse_unbuilt_models(recipe, backend)
     if recipe.gpu.count > 1:

@@ -9,6 +9,7 @@ from specc.errors import SpeccError
 from specc.plan.cost import Interval
 from specc.plan.prediction import Prediction
 from specc.plan.preview import Preview
+from specc.recipe.schema import Recipe
 
 AXES: Final[dict[str, str]] = {"gpus": "gpu.name", "schemes": "target.scheme", "gamma": "gamma", "drafts": "draft.kind"}
 """What can be varied, and the recipe's key behind it."""
@@ -36,12 +37,12 @@ class Variant:
     fixed_gamma: int | None = None
 
 
-def variants_from_text(text: str, own_draft_kind: str) -> tuple[Variant, ...]:
+def variants_from_text(text: str, own: Recipe) -> tuple[Variant, ...]:
     """Return the variants that `--compare` names.
 
     Args:
         text: `gpus=a,b`, `schemes=a,b`, `gamma=1..12` or `gamma=2,4`, `drafts=a,b`.
-        own_draft_kind: of the recipe: `model` and `self` can be compared only where the recipe describes them.
+        own: the recipe: what only it describes, a draft model or a GPU of its own, can be compared as it stands there.
 
     Raises:
         SpeccError: SPC308 no such axis or value.
@@ -52,12 +53,21 @@ def variants_from_text(text: str, own_draft_kind: str) -> tuple[Variant, ...]:
         got = f"unknown axis {axis!r}" if axis not in AXES else "a value is empty"
         raise _wrong(text, got, f"compare {', '.join(f'{known}=...' for known in AXES)}")
     if axis == "drafts":
-        return tuple(_draft_variant(text, name, own_draft_kind) for name in names)
+        return tuple(_draft_variant(text, name, own.draft.kind) for name in names)
     if axis == "gamma":
         return tuple(
             Variant(name, (f"gamma={{max: {name}, default: {name}}}",), fixed_gamma=int(name)) for name in names
         )
+    if axis == "gpus":
+        return tuple(_gpu_variant(name, own) for name in names)
     return tuple(Variant(name, (f"{AXES[axis]}={name}",)) for name in names)
+
+
+def _gpu_variant(name: str, own: Recipe) -> Variant:
+    if not own.gpu.own:
+        return Variant(name, (f"gpu.name={name}",))
+    # the facts of the recipe's own GPU must not stay behind under another name
+    return Variant(name, () if name == own.gpu.name else (f"gpu={{name: {name}, count: {own.gpu.count}}}",))
 
 
 def _gammas(text: str, values: str) -> list[str]:

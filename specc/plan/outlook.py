@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from specc.bundle.manifest import LimitsSpec
-from specc.catalog.gpus import GPUS
 from specc.plan.cost import Acceptance, CostModel
 from specc.plan.device import Device, Machine, device_from_gpu, device_from_machine
 from specc.plan.prediction import Asked, Outlook, prediction_from_model, workload_from_name
@@ -77,4 +76,4 @@ def outlook_from_models(recipe: Recipe, models: Models, limits: LimitsSpec, give
 def _device(recipe: Recipe, machine: Machine | None) -> Device | None:
     if recipe.gpu.name == "cpu":
         return None if machine is None else device_from_machine(machine)
-    return device_from_gpu(GPUS[recipe.gpu.name], recipe.gpu.count)
+    return device_from_gpu(recipe.gpu.row, recipe.gpu.count)

@@ -8,7 +8,6 @@ from typing import Literal
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.capabilities import BACKENDS
 from specc.catalog.dtypes import DTYPES
-from specc.catalog.gpus import GPUS
 from specc.checkpoint.facts import ModelFacts
 from specc.plan.limits import aligned_capacity, lengths_from_recipe
 from specc.plan.memory import memory_from_plan
@@ -121,7 +120,7 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
     if kind != "model" or draft is not None:
         outlook = outlook_from_models(recipe, Models(target, draft, kind), limits, given)
     shared = tuple(_one_of(item, recipe.gpu.count) for item in memory)
-    available = GPUS[recipe.gpu.name].memory_bytes
+    available = recipe.gpu.row.memory_bytes
     return Preview(
         recipe.name, recipe.target.model, recipe.draft.model if isinstance(recipe.draft, ModelDraft) else None,
         scheme, draft_scheme, kind, recipe.gpu.name, recipe.gpu.count, limits, shared, available,

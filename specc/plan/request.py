@@ -80,7 +80,7 @@ def compared_from_request(request: PlanRequest, given: Given, axis: str) -> tupl
         SpeccError: SPC308 no such axis; what `planned_from_request` raises.
     """
     own = recipe_from_file(request.recipe, request.overrides)
-    variants = variants_from_text(axis, own.draft.kind)
+    variants = variants_from_text(axis, own)
     recipes = [recipe_from_file(request.recipe, (*request.overrides, *variant.overrides)) for variant in variants]
     facts = _facts(request, own, refusal_of_recipe(own))
     given = _with_acceptance(given, request)

@@ -40,9 +40,14 @@ class KnownName:
 
     def _checked(self, name: str) -> str:
         if name not in self.names:
-            context = {"what": self.what, "value": name, "known": ", ".join(self.names)}
-            raise PydanticCustomError(UNKNOWN_NAME, "unknown {what}", context)
+            raise unknown_name(self.what, name, self.names)
         return name
+
+
+def unknown_name(what: str, name: str, known: tuple[str, ...], field: str = "") -> PydanticCustomError:
+    """Return the error of a name that no row has; `field` is where it stands below the value that is validated."""
+    context = {"what": what, "value": name, "known": ", ".join(known), "field": field}
+    return PydanticCustomError(UNKNOWN_NAME, "unknown {what}", context)
 
 
 def _text_from_number(value: Any) -> Any:  # noqa: ANN401 - an unchecked YAML value

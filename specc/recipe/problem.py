@@ -193,7 +193,7 @@ def _problem_from_details(details: ErrorDetails, tree: Tree) -> _Problem:
     if path[:1] == ("draft",) and len(path) > 1:
         path = (path[0], *path[2:])  # pydantic names the branch of the union after the field
     context = details.get("ctx", {})
-    if details["type"] == CONTRADICTION:
+    if details["type"] in (CONTRADICTION, UNKNOWN_NAME) and context["field"]:
         path = (*path, *str(context["field"]).split("."))
     return _Problem(path, details["type"], context, details["msg"], tree)
 

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from specc.recipe.choice import Choice, Text, contradiction
 from specc.recipe.gates import RequireChoice
+from specc.recipe.gpu import GpuChoice
 from specc.recipe.models import DraftChoice, ModelChoice, ModelDraft, NgramDraft, NoDraft, SuffixDraft
 from specc.recipe.names import (
     AcceptanceName,
@@ -48,13 +49,6 @@ class GammaChoice(Choice):
                 f"default: {self.max}, or max: {self.default}",
             )
         return self
-
-
-class GpuChoice(Choice):
-    """Where the bundle runs. Shorthand: the bare name."""
-
-    name: GpuName = Field(description="a row of the catalog: `cpu` or a GPU.")
-    count: int = Field(default=1, ge=1, le=1024, description="how many of them hold one model.")
 
 
 class BackendChoice(Choice):

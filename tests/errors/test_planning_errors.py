@@ -101,7 +101,7 @@ def test_a_file_without_acceptance(tmp_path: Path, document, place: str, got: st
 )
 def test_what_cannot_be_compared(text: str, got: str) -> None:
     with pytest.raises(SpeccError) as caught:
-        variants_from_text(text, "ngram")
+        variants_from_text(text, recipe_from_text(TEXT, "r.yaml"))
     assert caught.value.code == "SPC308"
     assert caught.value.place == f"--compare {text}"
     assert caught.value.got.startswith(got)

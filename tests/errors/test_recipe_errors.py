@@ -196,6 +196,13 @@ def test_unknown_names_list_the_known_ones(old: str, new: str, place: str, got: 
          "remove flow, or name: tensorrt-llm"),
         ("acceptance: coupled", "certify: {run: false, prompts: p.jsonl}", "certify.prompts",
          "prompts are given, and run is false", "remove prompts"),
+        ("gpu: cpu", "gpu: {name: my-card, memory_gb: 96, compute_capability: 9.0}", "gpu.memory_kind",
+         "my-card is a GPU of this recipe, without memory_kind, bandwidth_gbps, dense_tflops",
+         "add memory_kind, bandwidth_gbps, dense_tflops"),
+        ("gpu: cpu", "gpu: {name: l4, memory_gb: 96}", "gpu.name", "the facts of a GPU are given for l4",
+         "name: my-l4, or remove memory_gb"),
+        ("gpu: cpu", "gpu: {name: my-card, dense_tflops: {f32: 60}}", "gpu.dense_tflops.f16",
+         "neither f16 nor bf16 is given", "write one of the two"),
     ],
 )  # fmt: skip
 def test_choices_that_exclude_each_other(old: str, new: str, place: str, got: str, fix: str) -> None:

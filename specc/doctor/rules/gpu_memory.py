@@ -28,7 +28,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
     evidence = (
         (f"{weights / 1e9:.1f} GB of weights", " and ".join(model.choice.scheme or UNSTATED for model in models)),
         (f"{caches / 1e9:.1f} GB of caches", f"{limits.max_batch} requests of {tokens // limits.max_batch} tokens"),
-        (f"{count} x {memory / 1e9:.0f} GB", f"{pair.gpu.name} in the catalog"),
+        (f"{count} x {memory / 1e9:.0f} GB", pair.gpu_place),
     )
     smaller = "a smaller scheme of the target" if weights > caches else "limits.max_batch or kv_cache: fp8"
     needed = -(-(weights + caches) // memory)

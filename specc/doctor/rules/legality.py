@@ -33,7 +33,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
             if name is None or sm_number(sm) >= sm_number(FIRST_SM[backend][name]):
                 continue
             place = recipe.place(role, key)
-            evidence = ((f"{key} {name}", place), (f"SM {sm}", f"{pair.gpu.name} in the catalog"))
+            evidence = ((f"{key} {name}", place), (f"SM {sm}", pair.gpu_place))
             message = f"{backend} runs {name} from SM {FIRST_SM[backend][name]} on."
             yield Finding("SPC343", "error", place, evidence, message, Fix(_others(backend, key, sm)))
 

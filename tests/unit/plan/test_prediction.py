@@ -152,22 +152,22 @@ def test_an_eagle3_head_can_be_compared_before_it_can_be_built() -> None:
 
 
 def test_variants_of_each_axis() -> None:
-    gpus = variants_from_text("gpus=l4, l40s", "ngram")
+    gpus = variants_from_text("gpus=l4, l40s", recipe())
     assert [(v.label, v.overrides) for v in gpus] == [("l4", ("gpu.name=l4",)), ("l40s", ("gpu.name=l40s",))]
-    assert [v.fixed_gamma for v in variants_from_text("gamma=2..4", "ngram")] == [2, 3, 4]
-    assert [v.fixed_gamma for v in variants_from_text("gamma=2,8", "ngram")] == [2, 8]
-    drafts = variants_from_text("drafts=model,eagle3,none", "model")
+    assert [v.fixed_gamma for v in variants_from_text("gamma=2..4", recipe())] == [2, 3, 4]
+    assert [v.fixed_gamma for v in variants_from_text("gamma=2,8", recipe())] == [2, 8]
+    drafts = variants_from_text("drafts=model,eagle3,none", recipe(**PAIR))
     assert [v.overrides for v in drafts] == [(), (), ("draft={kind: none}", "gamma=auto")]
     assert drafts[1].drafter == "eagle3"
-    assert variants_from_text("schemes=f16,fp8", "none")[1].overrides == ("target.scheme=fp8",)
+    assert variants_from_text("schemes=f16,fp8", recipe())[1].overrides == ("target.scheme=fp8",)
 
 
 def test_a_row_says_what_does_not_fit_and_what_is_not_predicted() -> None:
-    variant = variants_from_text("gpus=rtx-4090", "ngram")[0]
+    variant = variants_from_text("gpus=rtx-4090", recipe())[0]
     big = comparison_row(variant, preview(Facts(LLAMA_70B, None), target={"model": "m", "scheme": "fp8"}))
     assert len(big) == len(COLUMNS) + 1
     assert big[1].endswith(" > 24")
     assert big[-1] == "yes"
     assert "not predicted" in comparison_row(variant, preview(Facts(LLAMA_8B, None), gpu="cpu"))
-    only = comparison_row(variants_from_text("gamma=3", "ngram")[0], preview(Facts(LLAMA_8B, None), gamma=3))
+    only = comparison_row(variants_from_text("gamma=3", recipe())[0], preview(Facts(LLAMA_8B, None), gamma=3))
     assert (only[3], only[5:7]) == ("3", ["-", "-"])
