@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.house.tree import functions, named, python_files
 
-FOLDERS = ("specc", "tests", "benchmarks")
+FOLDERS = ("specc", "tests", "benchmarks", "examples")
 LARGEST_FILE, LARGEST_FUNCTION = 500, 60
 
 
