@@ -75,3 +75,7 @@ class WeightFormat:
         if columns % self.group_size:
             raise SpeccBug(f"groups of {self.group_size} do not divide {columns} columns")
         return rows, columns // self.group_size
+
+
+NVFP4: Final = WeightFormat("fp4_e2m1", "group", 16, zero_point=False, scale_dtype="fp8_e4m3")
+"""Blocks of 16 under e4m3 scales under one float32: what sm_120 reads."""
