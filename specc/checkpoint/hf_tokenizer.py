@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from specc.checkpoint.chat_template import TEMPLATE_FILE, template_from_folder
 from specc.checkpoint.tokenizer_parts import TokenizerParts, damaged_tokenizer, guarded
 from specc.checkpoint.values import Values, shortened, text_from_file, values_from_json_file
+from specc.checkpoint.vocabulary import vocabulary_from_tokenizer
 from specc.errors import SpeccError
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def _parts_from_files(given: _Files) -> TokenizerParts:
     tokenizer = _tokenizer_from_file(path)
     if config is not None:
         _add_stated_tokens(tokenizer, config)
+    known_ids = _checked_ids(tokenizer, path)
     first = _leading_token(tokenizer, path)
     stated_bos = _special_id(tokenizer, config, "bos_token")
     eos_id = _special_id(tokenizer, config, "eos_token")
@@ -76,7 +78,7 @@ def _parts_from_files(given: _Files) -> TokenizerParts:
         raise damaged_tokenizer(str(config_path), "add_bos_token is true, but there is no bos_token")
     return TokenizerParts(
         tokenizer=tokenizer,
-        known_ids=known_ids_from_tokenizer(tokenizer),
+        known_ids=known_ids,
         bos_id=bos_id,
         eos_id=eos_id,
         add_bos=add_bos,
@@ -86,11 +88,6 @@ def _parts_from_files(given: _Files) -> TokenizerParts:
     )
 
 
-def known_ids_from_tokenizer(tokenizer: Tokenizer) -> int:
-    """Return the highest id of any token, added ones included, plus one."""
-    return max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
-
-
 def _tokenizer_from_file(path: Path) -> Tokenizer:
     from tokenizers import Tokenizer
 
@@ -98,11 +95,15 @@ def _tokenizer_from_file(path: Path) -> Tokenizer:
     tokenizer: Tokenizer = guarded(str(path), lambda: Tokenizer.from_str(text))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    known = known_ids_from_tokenizer(tokenizer)
-    # the library's writer visits every id up to the highest one
+    return tokenizer
+
+
+def _checked_ids(tokenizer: Tokenizer, path: Path) -> int:
+    """Return the highest id of any token plus one; the library's writer visits every id up to it."""
+    known = vocabulary_from_tokenizer(tokenizer).known_ids
     if not 0 < known <= MAX_IDS:
         raise damaged_tokenizer(str(path), f"the highest token id is {known - 1}, possible are 0 to {MAX_IDS - 1}")
-    return tokenizer
+    return known
 
 
 def _leading_token(tokenizer: Tokenizer, path: Path) -> int | None:

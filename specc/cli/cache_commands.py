@@ -12,7 +12,12 @@ from specc.bundle.store import Store
 from specc.cli.options import AsJson
 from specc.cli.show import OUT, bytes_text, show_json, show_table
 
-app = typer.Typer(help="The store of built objects: list it, free space.", no_args_is_help=True)
+app = typer.Typer(
+    help="The store of built objects: list it, free space.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 
 @app.command("ls")

@@ -11,40 +11,20 @@ from typing import Annotated
 
 import typer
 
-from specc.cli.build_commands import build_bundle
-from specc.cli.bundle_commands import bench, inspect, run, verify
-from specc.cli.cache_commands import app as cache_app
-from specc.cli.check_command import check
-from specc.cli.diff_command import diff
-from specc.cli.plan_command import plan
-from specc.cli.probe_command import probe
-from specc.cli.recipe_commands import explain, init, list_names, schema
+from specc.cli.commands import CommandsByName
 from specc.cli.show import show_error, show_json
 from specc.errors import ExitStatus, SpeccError, exit_status_from_error
 from specc.version import __version__
 
 app = typer.Typer(
     name="specc",
+    cls=CommandsByName,
     help="A compiler for speculative decoding: recipe in, engines that verify drafted tokens out.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("init")(init)
-app.command("check")(check)
-app.command("plan")(plan)
-app.command("build")(build_bundle)
-app.command("inspect")(inspect)
-app.command("run")(run)
-app.command("bench")(bench)
-app.command("verify")(verify)
-app.command("diff")(diff)
-app.command("probe")(probe)
-app.command("schema")(schema)
-app.command("list")(list_names)
-app.command("explain")(explain)
-app.add_typer(cache_app, name="cache")
 
 
 def _show_version(value: bool) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from specc.checkpoint.source import SourceCheckpoint
+from specc.checkpoint.vocabulary import vocabulary_from_tokenizer
 from specc.errors import SpeccError
 from specc.recipe.schema import Recipe
 
-# How GGUF files name the rows of the embedding beyond the tokenizer.
-PADDING: Final = re.compile(r"\[PAD\d+\]")
 SHOWN: Final = 6
 
 
@@ -48,10 +46,7 @@ def check_same_tokens(recipe: Recipe, target: SourceCheckpoint, draft: SourceChe
 def _tokens(source: SourceCheckpoint) -> dict[int, str] | None:
     """Return the token of each id, padding left out; None without a tokenizer."""
     tokenizer = source.tokenizer()
-    if tokenizer is None:
-        return None
-    vocabulary: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
-    return {i: token for token, i in vocabulary.items() if not PADDING.fullmatch(token)}
+    return None if tokenizer is None else vocabulary_from_tokenizer(tokenizer).tokens
 
 
 def _shown(token: str | None) -> str:

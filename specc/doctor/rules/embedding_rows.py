@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from specc.checkpoint.vocabulary import vocabulary_from_tokenizer
 from specc.doctor.evidence import PairEvidence
 from specc.doctor.finding import Finding, Fix
 from specc.doctor.rule import Rule
-from specc.doctor.tokens import tokens_by_id
 
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:
@@ -17,7 +17,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
         if sizes is None:
             continue
         place = pair.recipe.place(model.role, "model")
-        known = 0 if model.tokenizer is None else max(tokens_by_id(model.tokenizer), default=-1) + 1
+        known = 0 if model.tokenizer is None else max(vocabulary_from_tokenizer(model.tokenizer).tokens, default=-1) + 1
         if known > sizes.vocab_size:
             rows = (
                 (f"ids up to {known - 1}", f"tokenizer of {model.choice.model}"),

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from specc.checkpoint.source import SourceCheckpoint
+from specc.checkpoint.vocabulary import vocabulary_from_tokenizer
 from specc.doctor.evidence import ModelEvidence, PairEvidence
 from specc.doctor.finding import Finding, Fix, finding_from_error
 from specc.doctor.rule import Rule
-from specc.doctor.tokens import tokens_by_id
 from specc.errors import SpeccError
 from specc.plan.same_tokens import check_same_tokens
 
@@ -25,7 +25,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
     if pair.target.tokenizer is None or draft.tokenizer is None:
         yield from _without_tokenizers(pair, pair.target.source, draft.source)
         return
-    ours, theirs = tokens_by_id(pair.target.tokenizer), tokens_by_id(draft.tokenizer)
+    ours, theirs = (vocabulary_from_tokenizer(t).tokens for t in (pair.target.tokenizer, draft.tokenizer))
     differing = [] if ours == theirs else sorted(i for i in ours.keys() | theirs.keys() if ours.get(i) != theirs.get(i))
     if differing:
         evidence = (
