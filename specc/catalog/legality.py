@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from specc.catalog.capabilities import BACKENDS
+
 FIRST_SM: Final[dict[str, dict[str, str]]] = {
     "tensorrt": {
         "f32": "7.5", "f16": "7.5", "bf16": "8.0", "w8a16": "8.0", "w4a16": "8.0", "w8a8": "7.5", "fp8": "8.9",
@@ -19,6 +21,32 @@ FIRST_SM: Final[dict[str, dict[str, str]]] = {
     },
 }  # fmt: skip
 """By back end, scheme or cache dtype: the first SM. All of them are here."""
+
+FAST_CACHE_SCHEMES: Final[dict[str, tuple[str, ...]]] = {"fp8": ("fp8", "nvfp4"), "int8": ()}
+"""Weights beside which TensorRT-LLM keeps paged-context attention with a cache of this dtype.
+
+Source: TensorRT-LLM 1.2, the builder's checks of its plugins.
+"""
+
+
+def scheme_runs(backend: str, scheme: str, compute_capabilities: tuple[str, ...]) -> bool:
+    """Return whether a back end runs a scheme on all of these SMs; on none of them where it has no such scheme."""
+    if backend in BACKENDS:
+        row = BACKENDS[backend].schemes.get(scheme)
+        return row is not None and set(compute_capabilities) <= set(row.compute_capabilities)
+    first = FIRST_SM[backend][scheme]
+    return all(sm_number(sm) >= sm_number(first) for sm in compute_capabilities)
+
+
+def cache_runs(backend: str, scheme: str, cache_dtype: str, compute_capabilities: tuple[str, ...]) -> bool:
+    """Return whether a back end keeps caches of a dtype beside weights of a scheme, without losing speed silently."""
+    if backend in BACKENDS:
+        row = BACKENDS[backend].schemes.get(scheme)
+        return row is not None and row.compute_dtype == cache_dtype
+    if backend == "tensorrt-llm" and scheme not in FAST_CACHE_SCHEMES.get(cache_dtype, (scheme,)):
+        return False
+    first = FIRST_SM[backend][cache_dtype]
+    return all(sm_number(sm) >= sm_number(first) for sm in compute_capabilities)
 
 
 def sm_number(compute_capability: str) -> tuple[int, int]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+WeightClass: TypeAlias = Literal["embedding", "attention", "mlp", "experts", "small", "head"]
+"""What a tensor is for; `small`: norms, biases and routers."""
 
 
 @dataclass(frozen=True)
@@ -47,3 +50,16 @@ def weight_bits(scheme: str) -> float:
 def plain_bits(scheme: str) -> float:
     """Return the bits of one element of the tensors that a scheme does not quantize."""
     return float(SCHEMES[scheme].weight_bits) if scheme in PLAIN else 16.0
+
+
+def bits_by_class(scheme: str) -> dict[WeightClass, float]:
+    """Return the bits of one weight of each class, scales included: what a scheme quantizes, and what it leaves."""
+    quantized, plain = weight_bits(scheme), plain_bits(scheme)
+    return {
+        "embedding": plain,
+        "attention": quantized,
+        "mlp": quantized,
+        "experts": quantized,
+        "small": plain,
+        "head": plain,
+    }

@@ -14,9 +14,10 @@ from specc.cli.show import OUT, bytes_text, show_json, show_pairs, show_table
 from specc.errors import SpeccError
 from specc.plan.compare import COLUMNS, comparison_row, interval_text
 from specc.plan.outlook import Given
-from specc.plan.plan import MemoryItem, Plan
+from specc.plan.plan import Fit, MemoryItem, Plan
 from specc.plan.prediction import Prediction, Unpredicted
 from specc.plan.preview import Preview
+from specc.plan.remedies import overrides_text
 from specc.plan.request import (
     PlanRequest,
     check_request_gates,
@@ -129,7 +130,7 @@ def _show_plan(plan: Plan) -> None:
              f"min_p {sampling.min_p} (from {sampling.source})")),
         ]
     )  # fmt: skip
-    _show_memory(plan.memory)
+    _show_memory(plan.memory, plan.fit)
     if plan.prediction is not None:
         _show_prediction(plan.prediction)
     _show_notes(plan.notes)
@@ -147,11 +148,7 @@ def _show_preview(preview: Preview) -> None:
             ("limits", f"batch {limits.max_batch}, length {limits.max_length}, gamma at most {limits.max_gamma}"),
         ]
     )
-    _show_memory(preview.memory)
-    if preview.available is not None:
-        free = preview.available - preview.memory_bytes
-        fits = f"fits, {bytes_text(free)} left" if free >= 0 else f"does not fit: {bytes_text(-free)} too much"
-        OUT.print(f"of {bytes_text(preview.available)} of one {preview.gpu}: {fits}", markup=False)
+    _show_memory(preview.memory, preview.fit)
     _show_prediction(preview.prediction)
     if preview.refused is not None:
         OUT.print()
@@ -160,11 +157,27 @@ def _show_preview(preview: Preview) -> None:
     _show_notes(preview.notes)
 
 
-def _show_memory(memory: tuple[MemoryItem, ...]) -> None:
+def _show_memory(memory: tuple[MemoryItem, ...], fit: Fit | None) -> None:
     OUT.print()
-    rows = [[item.name, bytes_text(item.bytes), item.detail] for item in memory]
-    total = bytes_text(sum(item.bytes for item in memory))
-    show_table(["memory", "size", "detail"], [*rows, ["total", total, ""]], right=frozenset({1}))
+    total = sum(item.bytes for item in memory)
+    rows = [[item.name, bytes_text(item.bytes), f"{item.bytes / total:.0%}", item.detail] for item in memory]
+    rows.append(["total", bytes_text(total), "", ""])
+    show_table(["memory" if fit is None else "memory of one GPU", "size", "", "what"], rows, right=frozenset({1, 2}))
+    if fit is None:
+        return
+    size = f"{abs(fit.headroom_bytes) / 1e9:.1f} of {fit.available_bytes / 1e9:.0f} GB ({abs(fit.headroom_share):.0%})"
+    most = f"batch {fit.largest_batch} at this length, or length {fit.largest_length} at this batch"
+    OUT.print()
+    show_pairs(
+        [
+            ("fits", f"yes, {size} are left") if fit.headroom_bytes >= 0 else ("fits", f"no, {size} too much"),
+            ("at most", most if fit.largest_batch or fit.largest_length else "not even one row"),
+        ]
+    )
+    for remedy in fit.remedies:
+        OUT.print(f"fits with {overrides_text(remedy)}", markup=False)
+        freed = f"frees {remedy.freed_bytes / 1e9:.1f} GB, " if remedy.freed_bytes else ""
+        OUT.print(f"          {freed}leaves {remedy.headroom_bytes / 1e9:.1f} GB; {remedy.cost}", markup=False)
 
 
 def _show_prediction(outlook: Prediction | Unpredicted) -> None:

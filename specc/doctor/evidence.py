@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from specc.catalog.gpus import GpuRow
 from specc.checkpoint.config_facts import facts_from_config_file
+from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.hf_folder import CONFIG_FILE
 from specc.checkpoint.hf_tokenizer import parts_from_folder
 from specc.checkpoint.reference import resolved_from_reference
@@ -40,6 +41,7 @@ class ModelEvidence:
         headers: every tensor as stored; None without weights.
         tokenizer, chat_template: None where there is none.
         sizes: None where neither checkpoint nor configuration tells them.
+        facts: of the model as planning sees it; None for a family that specc does not know, or a damaged checkpoint.
         source: the opened checkpoint; None where it was refused.
         failures: what was refused on the way, each once.
     """
@@ -52,6 +54,7 @@ class ModelEvidence:
     tokenizer: Tokenizer | None
     chat_template: str | None
     sizes: Sizes | None
+    facts: ModelFacts | None
     source: SourceCheckpoint | None
     failures: tuple[SpeccError, ...]
 
@@ -103,12 +106,11 @@ def model_evidence(
     if source is not None:
         return ModelEvidence(
             role, choice, folder, config, source.headers, source.tokenizer(), source.tokens.chat_template,
-            sizes_from_facts(source.facts), source, (),
+            sizes_from_facts(source.facts), source.facts, source, (),
         )  # fmt: skip
     headers = None if folder is None or bare else _tried(lambda: headers_from_folder(folder), failures)
     parts = None if folder is None else _tried(lambda: parts_from_folder(folder), failures)
-    if folder is not None and bare:
-        _tried(lambda: facts_from_config_file(folder), failures)
+    facts = _tried(lambda: facts_from_config_file(folder), failures) if folder is not None and bare else None
     return ModelEvidence(
         role=role,
         choice=choice,
@@ -118,6 +120,7 @@ def model_evidence(
         tokenizer=None if parts is None else parts.tokenizer,
         chat_template=None if parts is None else parts.chat_template,
         sizes=None if config is None else sizes_from_values(config),
+        facts=facts,
         source=None,
         failures=tuple({(failure.code, failure.place): failure for failure in reversed(failures)}.values())[::-1],
     )

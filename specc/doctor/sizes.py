@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.facts import ModelFacts, RopeFacts
 from specc.checkpoint.values import Values
 from specc.errors import SpeccError
 
@@ -44,6 +44,31 @@ def sizes_from_facts(facts: ModelFacts) -> Sizes:
         head_dim=facts.head_dim,
         max_position_embeddings=facts.max_position_embeddings,
         tied=facts.tie_word_embeddings,
+    )
+
+
+def facts_from_sizes(sizes: Sizes) -> ModelFacts:
+    """Return facts of a plain decoder of these sizes, for a memory table: of a family that specc does not know."""
+    return ModelFacts(
+        family="unknown",
+        architecture="unknown",
+        vocab_size=sizes.vocab_size,
+        emitted_vocab_size=sizes.vocab_size,
+        hidden_size=sizes.hidden_size,
+        intermediate_size=sizes.intermediate_size,
+        num_hidden_layers=sizes.num_hidden_layers,
+        num_attention_heads=sizes.num_attention_heads,
+        num_key_value_heads=sizes.num_key_value_heads,
+        head_dim=sizes.head_dim,
+        max_position_embeddings=sizes.max_position_embeddings,
+        rms_norm_eps=1e-5,
+        hidden_act="silu",
+        rope=RopeFacts(10000.0, "none", 1.0, 1.0, 1.0, 0),
+        attention_bias=False,
+        attention_output_bias=False,
+        mlp_bias=False,
+        tie_word_embeddings=sizes.tied,
+        stored_dtype="unknown",
     )
 
 

@@ -29,8 +29,9 @@ PLAN: Final[dict[str, CodeRow]] = {
     ),
     "SPC305": CodeRow(
         "The plan does not fit into the GPU's memory",
-        "Weights, caches for max_batch rows of the full length, logits and activations are counted; the data sheet's "
-        "memory is compared, the driver's own share not even subtracted.",
+        "Weights, caches for max_batch rows of the full length, logits, scratch and the libraries' own memory are "
+        "counted for one GPU and compared with its data sheet. The changes that are named were tried on that table: "
+        "each is enough, the cheapest first. `specc plan` shows every item; docs/planning.md derives them.",
     ),
     "SPC306": CodeRow(
         "The file holds no measured acceptance",

@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 
 from specc.bundle.drafts import DraftSpec, ModelDraftSpec, NgramDraftSpec, NoDraftSpec, SelfDraftSpec, SuffixDraftSpec
 from specc.bundle.manifest import LimitsSpec
+from specc.catalog.schemes import bits_by_class
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccBug, SpeccError
 from specc.plan.choices import Choices
-from specc.plan.limits import aligned_capacity, buckets_from_capacity
-from specc.plan.memory import memory_from_plan
+from specc.plan.limits import buckets_from_capacity, draft_capacity
+from specc.plan.memory import ModelDemand
 from specc.plan.model_support import model_for_bundle
-from specc.plan.plan import DraftPlan, GraphPlan, MemoryItem, Plan, TargetPlan
+from specc.plan.plan import DraftPlan, GraphPlan, Plan, TargetPlan
 from specc.plan.profiles import draft_profiles
 from specc.plan.same_tokens import check_same_tokens
 from specc.recipe.models import ModelDraft, NgramDraft, NoDraft, SelfDraft, SuffixDraft
@@ -49,11 +50,11 @@ class DraftInputs:
 
 @dataclass(frozen=True)
 class DraftDecision:
-    """The draft of the manifest, the model behind it or None, its lines of the memory table, and notes."""
+    """The draft of the manifest, the model behind it and what its memory depends on, both or neither, and notes."""
 
     spec: DraftSpec
     model: DraftPlan | None = None
-    memory: tuple[MemoryItem, ...] = ()
+    demand: ModelDemand | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -111,8 +112,7 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
     static = choices.backend.static_capacity
     unrolled = isinstance(inputs.recipe.draft, ModelDraft) and inputs.recipe.draft.steps == "unrolled"
     steps = limits.default_gamma if unrolled else 1
-    # More than any call needs: a row that idles at the end of its context is padded to a chunk, and a burst, as well.
-    capacity = aligned_capacity(context + max(limits.prefill_chunk, 2) + steps - 1)
+    capacity = draft_capacity(context, limits.prefill_chunk, steps)
     graph = replace(
         _draft_graph(inputs.graph, facts),
         compute_dtype=choices.draft_support.compute_dtype,
@@ -121,7 +121,6 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
         variants=("main", "unrolled") if unrolled else ("main",),
         steps=steps,
     )
-    items = memory_from_plan(facts, choices.draft_scheme, graph, limits)
     return DraftDecision(
         spec=ModelDraftSpec("model", source.uri, choices.draft_scheme, context, "unrolled" if unrolled else "single"),
         model=DraftPlan(
@@ -130,8 +129,14 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
             profiles=draft_profiles(choices.backend, limits),
             weights="own",
         ),
-        memory=tuple(
-            replace(item, name=f"draft {item.name}") for item in (*items, *_unrolled_memory(items, unrolled=unrolled))
+        demand=ModelDemand(
+            facts=facts,
+            scheme=choices.draft_scheme,
+            bits=bits_by_class(choices.draft_scheme),
+            compute_dtype=graph.compute_dtype,
+            cache_dtype=graph.compute_dtype,
+            steps=steps,
+            unrolled=unrolled,
         ),
         notes=(
             *model_notes,
@@ -140,14 +145,6 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
             *_unrolled_notes(steps, unrolled=unrolled),
         ),
     )
-
-
-def _unrolled_memory(items: tuple[MemoryItem, ...], *, unrolled: bool) -> tuple[MemoryItem, ...]:
-    """Return what the second engine adds to the draft's own lines of the memory table."""
-    if not unrolled:
-        return ()
-    copied = sum(item.bytes for item in items if item.name.startswith("weights") or item.name == "kv cache")
-    return (MemoryItem("unrolled engine", copied, "the weights once more, and a copy of the caches during a call"),)
 
 
 def _unrolled_notes(steps: int, *, unrolled: bool) -> tuple[str, ...]:
@@ -180,10 +177,13 @@ def _first_layers(inputs: DraftInputs, layers: int) -> DraftDecision:
             profiles=draft_profiles(inputs.choices.backend, inputs.limits),
             weights="target",
         ),
-        memory=tuple(
-            replace(item, name=f"draft {item.name}")
-            for item in memory_from_plan(first, inputs.choices.scheme, inputs.graph, inputs.limits)
-            if item.name.startswith("weights")
+        demand=ModelDemand(
+            facts=first,
+            scheme=inputs.choices.scheme,
+            bits=bits_by_class(inputs.choices.scheme),
+            compute_dtype=inputs.graph.compute_dtype,
+            cache_dtype=inputs.graph.compute_dtype,
+            weights_only=True,
         ),
         notes=(note,),
     )

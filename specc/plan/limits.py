@@ -50,6 +50,19 @@ def aligned_capacity(rows: int) -> int:
     return -(-rows // ALIGNMENT) * ALIGNMENT
 
 
+def target_capacity(max_length: int, prefill_chunk: int, max_gamma: int) -> int:
+    """Return the cache length of the target: the longest text, and the padding of the longest call at its end."""
+    return aligned_capacity(max_length + max(prefill_chunk, max_gamma + 1) - 1)
+
+
+def draft_capacity(context: int, prefill_chunk: int, steps: int) -> int:
+    """Return the cache length of a draft model whose calls draft `steps` tokens.
+
+    More than any call needs: a row that idles at the end of its context is padded to a chunk, and a burst, as well.
+    """
+    return aligned_capacity(context + max(prefill_chunk, 2) + steps - 1)
+
+
 def lengths_from_recipe(
     recipe: Recipe, backend: BackendRow, context: int, auto_gamma: int = AUTO_DEFAULT_GAMMA
 ) -> Lengths:
@@ -89,7 +102,6 @@ def lengths_from_recipe(
             f"gamma: {max_length - 1} or less",
         )
     chunk = _prefill_chunk(recipe, backend, notes)
-    needed = max_length + max(chunk, max_gamma + 1) - 1
     limits = LimitsSpec(
         max_batch=stated.max_batch,
         max_input=stated.max_input,
@@ -99,7 +111,7 @@ def lengths_from_recipe(
         max_gamma=max_gamma,
         default_gamma=default_gamma,
     )
-    return Lengths(limits, aligned_capacity(needed), tuple(notes))
+    return Lengths(limits, target_capacity(max_length, chunk, max_gamma), tuple(notes))
 
 
 def _gamma(recipe: Recipe, auto_gamma: int, notes: list[str]) -> tuple[int, int]:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from specc.bundle.manifest import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 from specc.catalog.capabilities import FEATURES
+from specc.catalog.schemes import bits_by_class
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
 from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
+from specc.plan.fit import fit_from_demand
 from specc.plan.limits import Lengths, lengths_from_recipe
-from specc.plan.memory import memory_from_plan
+from specc.plan.memory import Demand, ModelDemand, memory_from_demand
 from specc.plan.model_support import model_for_bundle
 from specc.plan.outlook import NOTHING_GIVEN, Given, Models, outlook_from_models
-from specc.plan.plan import PLAN_SCHEMA, BackendPlan, GraphPlan, MemoryItem, Plan, TargetPlan
+from specc.plan.plan import PLAN_SCHEMA, BackendPlan, Fit, GraphPlan, Plan, TargetPlan
 from specc.plan.prediction import Outlook, Prediction
 from specc.plan.profiles import profiles_from_limits
+from specc.plan.remedies import Setting, remedies_from_demand, remedies_text
 from specc.plan.sampling import sampling_from_recipe
 from specc.plan.shape import shape_from_facts
 from specc.plan.typical import acceptance_notes, typical_from_recipe
@@ -49,8 +52,8 @@ def plan_from_recipe(
     draft = draft_from_recipe(DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source))
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, draft), lengths.limits, given)
     lengths = _with_best_gamma(recipe, choices, source.facts.max_position_embeddings, lengths, prediction)
-    memory = (*memory_from_plan(facts, choices.scheme, graph, lengths.limits), *draft.memory)
-    _check_memory(recipe, choices, memory)
+    demand = _demand(choices, facts, draft, lengths)
+    fit = _checked_fit(recipe, choices, demand)
     notes = (*choices.notes, *lengths.notes, *model_notes, *acceptance_notes(recipe), *sampling_notes)
     notes += _scheme_notes(source, choices.scheme)
     if draft_source is not None and choices.draft_scheme is not None:
@@ -70,10 +73,11 @@ def plan_from_recipe(
         limits=lengths.limits,
         sampling=sampling,
         runtime=_runtime(recipe),
-        memory=memory,
+        memory=memory_from_demand(demand),
         notes=(*notes, *draft.notes, *_feature_notes(recipe, choices), *_certify_notes(recipe)),
         recipe=recipe.model_dump(mode="json"),
         draft_model=draft.model,
+        fit=fit,
         prediction=prediction,
     )
 
@@ -151,15 +155,24 @@ def _certify_notes(recipe: Recipe) -> tuple[str, ...]:
     return () if recipe.certify.run else ("certify: off; the build publishes this bundle without having checked it.",)
 
 
-def _check_memory(recipe: Recipe, choices: Choices, memory: tuple[MemoryItem, ...]) -> None:
-    total, available = sum(item.bytes for item in memory), choices.gpu.memory_bytes
-    if available is None or total <= available:
-        return
-    largest = max(memory, key=lambda item: item.bytes)
+def _demand(choices: Choices, facts: ModelFacts, draft: DraftDecision, lengths: Lengths) -> Demand:
+    dtype = choices.support.compute_dtype
+    target = ModelDemand(facts, choices.scheme, bits_by_class(choices.scheme), dtype, dtype)
+    return Demand(target, draft.demand, lengths.limits, 1, choices.backend.name, choices.acceptance)
+
+
+def _checked_fit(recipe: Recipe, choices: Choices, demand: Demand) -> Fit | None:
+    stated = recipe.backend is not None and recipe.backend.compute_capabilities is not None
+    limits = recipe.limits
+    setting = Setting(choices.gpu, choices.compute_capabilities, stated, limits.max_input, limits.max_output)
+    fit = fit_from_demand(demand, choices.gpu, remedies_from_demand(demand, setting))
+    if fit is None or fit.headroom_bytes >= 0:
+        return fit
+    largest = max(memory_from_demand(demand), key=lambda item: item.bytes)
     raise SpeccError(
         "SPC305",
         recipe.place("gpu", "name"),
-        f"{total / 1e9:.1f} GB are needed, most of them for {largest.name} ({largest.bytes / 1e9:.1f} GB)",
-        f"{choices.gpu.name} has {available / 1e9:.0f} GB",
-        "lower limits.max_batch, max_input or max_output, or name a GPU with more memory",
+        f"{fit.needed_bytes / 1e9:.1f} GB are needed, most of them for {largest.name} ({largest.bytes / 1e9:.1f} GB)",
+        f"{choices.gpu.name} has {fit.available_bytes / 1e9:.0f} GB",
+        remedies_text(fit.remedies),
     )

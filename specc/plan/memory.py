@@ -1,110 +1,229 @@
-"""The memory that a bundle takes while it runs, item by item."""
+"""The memory that a bundle takes of one GPU while it runs, item by item.
+
+Everything the table depends on is in `Demand`, so that limits, precisions and GPUs can be varied and the table computed
+again: `fit.py` asks what is the most that fits, `remedies.py` what would make it fit.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
-from specc.bundle.manifest import LimitsSpec
+from specc.bundle.manifest import AcceptanceMode, LimitsSpec
 from specc.catalog.dtypes import DTYPES
-from specc.catalog.schemes import plain_bits, weight_bits
+from specc.catalog.runtime_memory import RUNTIME_MEMORY
+from specc.catalog.schemes import WeightClass
 from specc.checkpoint.facts import ModelFacts
-from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
-from specc.plan.plan import GraphPlan, MemoryItem
+from specc.plan.elements import Form, elements_held, heads_held
+from specc.plan.limits import buckets_from_capacity, draft_capacity, target_capacity
+from specc.plan.plan import MemoryItem
+from specc.plan.shape import EAGLE3_DRAFT_VOCAB
+from specc.speculation.modes import DRAFT_SUPPORT, MODES
+
+OWN_GRAPHS: Final = ("onnxruntime", "tensorrt-rtx", "tensorrt")
+"""Back ends that run the graphs of specc, whose masks and samplers are known."""
+SAMPLER_BYTES: Final = 44
+"""Of one logit while rows sample the whole vocabulary: scaled and perturbed values, noise and its halves of 64 bits.
+
+Measured on ONNX Runtime (`benchmarks/sampler_memory.py`), taken for TensorRT as well.
+"""
+GREEDY_BYTES: Final = 14
+"""Of one logit while all rows take the argmax; measured likewise."""
+OTHER_SAMPLER_BYTES: Final = 8
+"""Of one logit in a sampler of another library: probabilities and their sorted copy, assumed."""
+Q_BYTES: Final = 12
+"""Of one candidate of a draft's distribution: an id of 64 bits and a probability of 32."""
+EAGLE3_TAPS: Final = 3
 
 
-def memory_from_plan(facts: ModelFacts, scheme: str, graph: GraphPlan, limits: LimitsSpec) -> tuple[MemoryItem, ...]:
-    """Return the memory table: weights by class, caches, rotary tables, logits and activations.
+@dataclass(frozen=True)
+class ModelDemand:
+    """What the memory of one model depends on.
 
-    Caches and activations are those of max_batch rows at full length, the most that can be needed at once. The
-    vendor library's own memory is not counted: it is not known before it runs.
+    Attributes:
+        facts: its sizes, of an EAGLE-3 head those of its target.
+        scheme: row of `catalog/schemes.py`, for people.
+        bits: of one weight by class, scales included; the only place that says how weights are stored.
+        compute_dtype, cache_dtype: of activations, and of keys and values.
+        form: what the facts are of.
+        steps: drafts of one call of a draft model.
+        unrolled: there is a second engine of several steps.
+        weights_only: all else is the target's.
     """
-    capacity = graph.capacity_buckets[-1]
-    return (
-        *_weights(facts, scheme),
-        _caches(facts, graph, limits, capacity),
-        _rotary(facts, capacity),
-        _logits(facts, graph, limits),
-        _activations(facts, graph, limits, capacity),
-    )
+
+    facts: ModelFacts
+    scheme: str
+    bits: Mapping[WeightClass, float]
+    compute_dtype: str
+    cache_dtype: str
+    form: Form = "decoder"
+    steps: int = 1
+    unrolled: bool = False
+    weights_only: bool = False
 
 
-def cache_row_bytes(facts: ModelFacts, compute_dtype: str) -> int:
-    """Return the bytes of keys and values of one token in all layers."""
-    elements = 2 * facts.num_hidden_layers * facts.num_key_value_heads * facts.head_dim
-    return elements * DTYPES[compute_dtype].nbytes
+@dataclass(frozen=True)
+class Demand:
+    """What the memory of a bundle depends on.
+
+    Attributes:
+        target, draft: the models; no draft where none needs weights.
+        limits: rows, lengths, chunks and drafts.
+        gpus: how many share every matrix.
+        backend: key of `RUNTIME_MEMORY`.
+        acceptance: how drafts are verified.
+    """
+
+    target: ModelDemand
+    draft: ModelDemand | None
+    limits: LimitsSpec
+    gpus: int
+    backend: str
+    acceptance: AcceptanceMode
 
 
-def _weights(facts: ModelFacts, scheme: str) -> tuple[MemoryItem, ...]:
-    elements = dict.fromkeys(("embedding", "attention", "mlp", "norms", "head"), 0)
-    for name, shape in shapes_from_facts(facts):
-        elements[_weight_class(name)] += math.prod(shape)
-    items = []
-    for group, count in elements.items():
-        bits = weight_bits(scheme) if group in ("attention", "mlp") else plain_bits(scheme)
-        detail = f"{count} weights of {bits:g} bits ({scheme})"
-        if group == "head" and facts.tie_word_embeddings:
+def memory_from_demand(demand: Demand) -> tuple[MemoryItem, ...]:
+    """Return the memory table of one GPU.
+
+    Caches and scratch are those of max_batch rows at full length, the most that can be needed at once. Of scratch, both
+    models' is counted: their engines keep their own.
+    """
+    items = [*_weights(demand, demand.target), *_state(demand, demand.target, "target")]
+    draft = demand.draft
+    if draft is not None:
+        own = [*_weights(demand, draft)]
+        if not draft.weights_only:
+            own += _state(demand, draft, "draft")
+        if draft.unrolled:
+            own.append(_unrolled(own))
+        items += [replace(item, name=f"draft {item.name}") for item in own]
+        if draft.form == "eagle3":
+            items.append(_taps(demand))
+    return (*items, _runtime(demand))
+
+
+def total_bytes(demand: Demand) -> int:
+    """Return the bytes of the whole table."""
+    return sum(item.bytes for item in memory_from_demand(demand))
+
+
+def capacity_of(demand: Demand, role: Literal["target", "draft"]) -> int:
+    """Return the cached tokens of a row for which a model's engine has room."""
+    limits = demand.limits
+    if role == "target" or demand.draft is None or demand.draft.form == "eagle3":
+        return target_capacity(limits.max_length, limits.prefill_chunk, limits.max_gamma)
+    context = min(limits.max_length, demand.draft.facts.max_position_embeddings)
+    return draft_capacity(context, limits.prefill_chunk, demand.draft.steps)
+
+
+def _weights(demand: Demand, model: ModelDemand) -> Iterator[MemoryItem]:
+    counts = elements_held(model.facts, model.form, demand.gpus)
+    for group, count in counts.items():
+        bits = model.bits[group]
+        detail = f"{count / 1e6:,.1f} M of {bits:g} bits"
+        if demand.gpus > 1:
+            detail += ", all on every GPU" if group == "small" else f", 1/{demand.gpus} of them"
+        if group == "head" and count == 0:
             detail = "tied: the embedding is the head"
-        items.append(MemoryItem(f"weights: {group}", math.ceil(count * bits / 8), detail))
-    return tuple(items)
+        if count or group == "head":
+            yield MemoryItem(f"weights: {group}", math.ceil(count * bits / 8), detail, "weights")
 
 
-def _weight_class(name: str) -> str:
-    if name == EMBEDDING:
-        return "embedding"
-    if name == HEAD:
-        return "head"
-    if ".self_attn." in name:
-        return "attention"
-    return "mlp" if ".mlp." in name else "norms"
+def _state(demand: Demand, model: ModelDemand, role: Literal["target", "draft"]) -> Iterator[MemoryItem]:
+    capacity = capacity_of(demand, role)
+    rows = demand.limits.max_gamma + 1 if role == "target" else 1
+    yield _caches(demand, model, capacity)
+    yield _rotary(model.facts, capacity)
+    yield from _logits(demand, model, rows)
+    yield _activations(demand, model, capacity, rows)
 
 
-def _caches(facts: ModelFacts, graph: GraphPlan, limits: LimitsSpec, capacity: int) -> MemoryItem:
-    row, layers = cache_row_bytes(facts, graph.compute_dtype), facts.num_hidden_layers
-    detail = (
-        f"{limits.max_batch} rows x {capacity} tokens x {row} bytes (keys and values, {layers} layers x "
-        f"{facts.num_key_value_heads} heads x {facts.head_dim}, {graph.compute_dtype})"
-    )
-    if graph.capacity is None:
-        buckets = ", ".join(map(str, graph.capacity_buckets))
-        detail += f"; bound in buckets of {buckets} tokens, so shorter texts take less"
-    return MemoryItem("kv cache", limits.max_batch * capacity * row, detail)
+def _caches(demand: Demand, model: ModelDemand, capacity: int) -> MemoryItem:
+    facts, batch = model.facts, demand.limits.max_batch
+    heads = heads_held(facts.num_key_value_heads, demand.gpus)
+    layers = 1 if model.form == "eagle3" else facts.num_hidden_layers
+    row = 2 * layers * heads * facts.head_dim * DTYPES[model.cache_dtype].nbytes
+    detail = f"{batch} x {capacity} tokens, {layers} x {heads} x {facts.head_dim} {model.cache_dtype}"
+    if demand.gpus > facts.num_key_value_heads:
+        detail += f"; copies: {facts.num_key_value_heads} heads for {demand.gpus} GPUs"
+    if demand.backend == "onnxruntime":
+        detail += f"; bound in buckets of {', '.join(map(str, buckets_from_capacity(capacity)))}"
+    return MemoryItem("kv cache", batch * capacity * row, detail, "caches")
 
 
 def _rotary(facts: ModelFacts, capacity: int) -> MemoryItem:
     ropes = [facts.rope] if facts.local_rope is None else [facts.rope, facts.local_rope]
     pairs = sum((rope.rotary_dim or facts.head_dim) // 2 for rope in ropes)
-    detail = f"cos and sin, {capacity} positions x {pairs}, f32"
-    return MemoryItem("rotary tables", 2 * capacity * pairs * DTYPES["f32"].nbytes, detail)
+    detail = f"{capacity} positions x {pairs}, twice f32"
+    return MemoryItem("rotary tables", 2 * capacity * pairs * DTYPES["f32"].nbytes, detail, "weights")
 
 
-def _logits(facts: ModelFacts, graph: GraphPlan, limits: LimitsSpec) -> MemoryItem:
-    rows = limits.max_batch * graph.max_logit_rows
-    detail = f"{limits.max_batch} rows x {graph.max_logit_rows} positions x {facts.vocab_size} ids, f32"
-    return MemoryItem("logits", rows * facts.vocab_size * DTYPES["f32"].nbytes, detail)
+def _logits(demand: Demand, model: ModelDemand, rows: int) -> Iterator[MemoryItem]:
+    """Yield the logits, gathered on every GPU, and what picking from them takes: noise of the rows that sample."""
+    batch, mode = demand.limits.max_batch, MODES[demand.acceptance]
+    width = EAGLE3_DRAFT_VOCAB if model.form == "eagle3" else model.facts.vocab_size
+    detail = f"{batch} x {rows} positions x {width} ids, f32"
+    yield MemoryItem("logits", batch * rows * width * DTYPES["f32"].nbytes, detail, "scratch")
+    each = (SAMPLER_BYTES if mode.samples else GREEDY_BYTES) if demand.backend in OWN_GRAPHS else OTHER_SAMPLER_BYTES
+    needed, detail = batch * rows * width * each, f"estimate: {each} bytes a logit"
+    if mode.takes_q:
+        needed += batch * demand.limits.max_gamma * DRAFT_SUPPORT * Q_BYTES
+        detail += f", {DRAFT_SUPPORT} candidates a draft"
+    yield MemoryItem("verification" if model is demand.target else "sampling", needed, detail, "scratch")
 
 
-def _activations(facts: ModelFacts, graph: GraphPlan, limits: LimitsSpec, capacity: int) -> MemoryItem:
-    """Count the widest point of a layer: residual, normed input, gate, up and their product; and the attention masks.
+def _activations(demand: Demand, model: ModelDemand, capacity: int, rows: int) -> MemoryItem:
+    """Count the widest point of a layer: residual, normed input and what is between; and our graphs' attention masks.
 
     ONNX Runtime's attention on CPUs also holds the scores of all heads.
     """
-    tokens = limits.max_batch * max(limits.prefill_chunk, graph.max_logit_rows)
-    width = 2 * facts.hidden_size + _inner_width(facts)
-    masks = len({layer.window for layer in facts.layers}) or 1
-    nbytes = DTYPES[graph.compute_dtype].nbytes
-    total = tokens * width * nbytes + tokens * capacity * masks
-    mask = "a mask" if masks == 1 else f"{masks} masks"
-    detail = f"estimate: {tokens} tokens x {width} elements, {graph.compute_dtype}, and {mask} of {capacity} a token"
-    if graph.capacity is None:
+    facts, limits = model.facts, demand.limits
+    tokens = limits.max_batch * max(limits.prefill_chunk, rows)
+    width = 2 * facts.hidden_size + _inner_width(facts, demand.gpus)
+    nbytes = DTYPES[model.compute_dtype].nbytes
+    total = tokens * width * nbytes
+    detail = f"estimate: {tokens} tokens x {width}, {model.compute_dtype}"
+    if demand.backend in OWN_GRAPHS:
+        masks = len({layer.window for layer in facts.layers}) or 1
+        total += tokens * capacity * masks
+        detail += f"; {'mask' if masks == 1 else f'{masks} masks'} of {capacity}"
+    if demand.backend == "onnxruntime":
         total += tokens * capacity * facts.num_attention_heads * nbytes
-        detail += f", and attention scores of {facts.num_attention_heads} heads"
-    return MemoryItem("activations", total, detail)
+        detail += f"; scores of {facts.num_attention_heads} heads"
+    return MemoryItem("activations", total, detail, "scratch")
 
 
-def _inner_width(facts: ModelFacts) -> int:
-    """Return the elements of a token inside the widest feed-forward block; one expert may see every token."""
-    widths = [3 * facts.intermediate_size] if facts.experts is None or not all(x.experts for x in facts.layers) else []
+def _inner_width(facts: ModelFacts, gpus: int) -> int:
+    """Return the elements of a token inside the widest block; one expert may see every token."""
+    heads = heads_held(facts.num_attention_heads, gpus) * 2 + heads_held(facts.num_key_value_heads, gpus) * 2
+    widths = [heads * facts.head_dim]
+    if facts.experts is None or not all(layer.experts for layer in facts.layers):
+        widths.append(3 * -(-facts.intermediate_size // gpus))
     if facts.experts is not None:
         routing = 3 * facts.experts.num_experts
-        widths.append(routing + 2 * facts.hidden_size + 3 * facts.experts.moe_intermediate_size)
+        widths.append(routing + 2 * facts.hidden_size + 3 * -(-facts.experts.moe_intermediate_size // gpus))
     return max(widths)
+
+
+def _unrolled(items: list[MemoryItem]) -> MemoryItem:
+    copied = sum(item.bytes for item in items if item.name.startswith("weights") or item.name == "kv cache")
+    detail = "weights once more, caches during a call"
+    return MemoryItem("unrolled engine", copied, detail, "weights")
+
+
+def _taps(demand: Demand) -> MemoryItem:
+    """Count the hidden states that a call of the target leaves for the head: of every token of the longest call."""
+    limits, facts = demand.limits, demand.target.facts
+    tokens = limits.max_batch * max(limits.prefill_chunk, limits.max_gamma + 1)
+    nbytes = tokens * EAGLE3_TAPS * facts.hidden_size * DTYPES[demand.target.compute_dtype].nbytes
+    detail = f"{tokens} tokens x {EAGLE3_TAPS} x {facts.hidden_size}, {demand.target.compute_dtype}"
+    return MemoryItem("taps", nbytes, detail, "scratch")
+
+
+def _runtime(demand: Demand) -> MemoryItem:
+    row = RUNTIME_MEMORY[demand.backend]
+    linked = row.link_bytes if demand.gpus > 1 else 0
+    detail = f"estimate for {demand.backend}" + (", sums between GPUs" if linked else "")
+    return MemoryItem("runtime context", row.nbytes + linked, detail, "runtime")

@@ -82,11 +82,56 @@ class BackendPlan:
 
 @dataclass(frozen=True)
 class MemoryItem:
-    """One line of the memory table, in bytes, with the arithmetic in words."""
+    """One line of the memory table, in bytes of one GPU, with the arithmetic in words.
+
+    `kind` is what it grows with: `weights` with the model, `caches` with rows and length, `scratch` with the tokens of
+    one call, `runtime` with nothing.
+    """
 
     name: str
     bytes: int
     detail: str
+    kind: Literal["weights", "caches", "scratch", "runtime"]
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A change of the recipe that makes it fit.
+
+    Attributes:
+        overrides: as `--set` takes them, each a key of the recipe and its value.
+        freed_bytes: less memory of one GPU; 0 where another GPU has more.
+        headroom_bytes: left of one GPU afterwards.
+        cost: what is given up, in words.
+    """
+
+    overrides: tuple[str, ...]
+    freed_bytes: int
+    headroom_bytes: int
+    cost: str
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the memory table stands to the GPU.
+
+    Attributes:
+        needed_bytes: all items.
+        available_bytes: nominal memory of one GPU.
+        headroom_bytes: the rest; below 0 where it does not fit.
+        headroom_share: of the available bytes.
+        largest_batch: most rows that fit at the recipe's length, up to what a recipe may ask for; 0: not one.
+        largest_length: longest text that fits at the recipe's batch, up to the model's context; 0: none.
+        remedies: what would make it fit, the cheapest first; empty where it fits.
+    """
+
+    needed_bytes: int
+    available_bytes: int
+    headroom_bytes: int
+    headroom_share: float
+    largest_batch: int
+    largest_length: int
+    remedies: tuple[Remedy, ...]
 
 
 @dataclass(frozen=True)
@@ -129,6 +174,8 @@ class Plan:
     Attributes:
         draft: what drafts, as the runtime sees it.
         draft_model: the model behind it; None where drafting needs none.
+        memory: items of one GPU.
+        fit: the same against what the GPU has; None on the CPU, whose memory is the machine's.
         prediction: of the cost model, from published or measured acceptance; a build changes nothing in it.
         notes: sentences for people: what was derived, which wish could not be met.
         recipe: the resolved recipe.
@@ -148,4 +195,5 @@ class Plan:
     notes: tuple[str, ...]
     recipe: dict[str, Any]
     draft_model: DraftPlan | None = None
+    fit: Fit | None = None
     prediction: Prediction | Unpredicted | None = None

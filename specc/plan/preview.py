@@ -7,19 +7,19 @@ from typing import Literal
 
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.capabilities import BACKENDS
-from specc.catalog.dtypes import DTYPES
+from specc.catalog.schemes import bits_by_class
 from specc.checkpoint.facts import ModelFacts
-from specc.plan.limits import aligned_capacity, lengths_from_recipe
-from specc.plan.memory import memory_from_plan
+from specc.plan.fit import fit_from_demand
+from specc.plan.limits import lengths_from_recipe
+from specc.plan.memory import Demand, ModelDemand, memory_from_demand
 from specc.plan.outlook import Given, Models, outlook_from_models
-from specc.plan.plan import GraphPlan, MemoryItem
+from specc.plan.plan import Fit, MemoryItem
 from specc.plan.prediction import Prediction, Unpredicted
-from specc.plan.shape import eagle3_shape, shape_from_facts
+from specc.plan.remedies import Setting, remedies_from_demand
+from specc.plan.shape import ModelShape, eagle3_shape, shape_from_facts
 from specc.recipe.models import ModelChoice, ModelDraft, SelfDraft
 from specc.recipe.schema import Recipe
-
-SHARED_ITEMS = ("weights", "kv cache", "draft weights", "draft kv cache")
-"""Items that several GPUs divide among them; each of them holds the others itself."""
+from specc.speculation.modes import MODES
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Preview:
         limits: of the bundle.
         memory: items of one GPU.
         available: memory of one GPU; None for the CPU.
+        fit: the items against it; None for the CPU.
         prediction: of the cost model.
         refused: why this version does not build it, as an error's code and text; None: it does.
         notes: what was derived.
@@ -66,6 +67,7 @@ class Preview:
     limits: LimitsSpec
     memory: tuple[MemoryItem, ...]
     available: int | None
+    fit: Fit | None
     prediction: Prediction | Unpredicted
     refused: str | None
     notes: tuple[str, ...]
@@ -91,41 +93,85 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
     on_cpu = recipe.gpu.name == "cpu"
     backend = BACKENDS["onnxruntime" if on_cpu else "tensorrt-rtx"]  # for the prefill chunk alone
     lengths = lengths_from_recipe(recipe, backend, facts.target.max_position_embeddings)
-    capacity, limits = lengths.capacity, lengths.limits
-    scheme = _scheme(recipe, recipe.target)
-    cache = recipe.target.kv_cache or _activations(recipe, scheme)
-    target = shape_from_facts(facts.target, scheme, cache)
-    memory = _memory(facts.target, scheme, cache, capacity, limits)
-    draft, draft_scheme, kind = None, None, str(recipe.draft.kind)
-    if facts.drafter == "eagle3":
-        draft, kind, draft_scheme = eagle3_shape(facts.target, scheme, cache), "eagle3", scheme
-        size = round((draft.body * draft.body_bits + draft.head * draft.head_bits) / 8)
-        rows = limits.max_batch * capacity
-        memory += (
-            MemoryItem("draft weights", size, f"the usual EAGLE-3 head ({scheme})"),
-            MemoryItem("draft kv cache", round(rows * draft.cache_row_bytes), f"{rows} tokens, 1 layer"),
-        )
-    elif isinstance(recipe.draft, ModelDraft) and facts.draft is not None:
-        draft_scheme = _scheme(recipe, recipe.draft)
-        draft_cache = recipe.draft.kv_cache or _activations(recipe, draft_scheme)
-        draft = shape_from_facts(facts.draft, draft_scheme, draft_cache)
-        items = _memory(facts.draft, draft_scheme, draft_cache, aligned_capacity(capacity), limits)
-        memory += tuple(replace(item, name=f"draft {item.name}") for item in items)
-    elif isinstance(recipe.draft, SelfDraft):
-        layers = min(recipe.draft.layers, facts.target.num_hidden_layers)
-        draft = shape_from_facts(replace(facts.target, num_hidden_layers=layers), scheme, cache)
+    limits = lengths.limits
+    demand = demand_from_recipe(recipe, facts, limits)
+    target, draft = demand.target, demand.draft
+    kind = facts.drafter or str(recipe.draft.kind)
     outlook: Prediction | Unpredicted = Unpredicted(
         "not predicted", "the draft model's sizes are not known; give its config.json with --draft-config"
     )
     if kind != "model" or draft is not None:
-        outlook = outlook_from_models(recipe, Models(target, draft, kind), limits, given)
-    shared = tuple(_one_of(item, recipe.gpu.count) for item in memory)
-    available = recipe.gpu.row.memory_bytes
+        models = Models(_shape(target), None if draft is None else _shape(draft), kind)
+        outlook = outlook_from_models(recipe, models, limits, given)
+    gpu, stated = recipe.gpu.row, recipe.limits
+    capabilities = recipe.backend.compute_capabilities if recipe.backend is not None else None
+    own = () if gpu.compute_capability is None else (gpu.compute_capability,)
+    setting = Setting(gpu, capabilities or own, capabilities is not None, stated.max_input, stated.max_output)
     return Preview(
-        recipe.name, recipe.target.model, recipe.draft.model if isinstance(recipe.draft, ModelDraft) else None,
-        scheme, draft_scheme, kind, recipe.gpu.name, recipe.gpu.count, limits, shared, available,
-        outlook, refused, lengths.notes,
-    )  # fmt: skip
+        name=recipe.name,
+        target=recipe.target.model,
+        draft=recipe.draft.model if isinstance(recipe.draft, ModelDraft) else None,
+        scheme=target.scheme,
+        draft_scheme=None if draft is None or draft.weights_only else draft.scheme,
+        draft_kind=kind,
+        gpu=gpu.name,
+        gpus=recipe.gpu.count,
+        limits=limits,
+        memory=memory_from_demand(demand),
+        available=gpu.memory_bytes,
+        fit=fit_from_demand(demand, gpu, remedies_from_demand(demand, setting)),
+        prediction=outlook,
+        refused=refused,
+        notes=lengths.notes,
+    )
+
+
+def demand_from_recipe(recipe: Recipe, facts: Facts, limits: LimitsSpec) -> Demand:
+    """Return what the memory of a recipe depends on.
+
+    Args:
+        recipe: names schemes, dtypes of caches, GPUs and the back end.
+        facts: of its models.
+        limits: of the bundle.
+    """
+    target = _model(recipe, recipe.target, facts.target)
+    draft: ModelDemand | None = None
+    if facts.drafter == "eagle3":
+        draft = replace(target, form="eagle3")
+    elif isinstance(recipe.draft, ModelDraft) and facts.draft is not None:
+        unrolled = recipe.draft.steps == "unrolled"
+        steps = limits.default_gamma if unrolled else 1
+        draft = replace(_model(recipe, recipe.draft, facts.draft), steps=steps, unrolled=unrolled)
+    elif isinstance(recipe.draft, SelfDraft):
+        layers = min(recipe.draft.layers, facts.target.num_hidden_layers)
+        first = replace(facts.target, num_hidden_layers=layers, layers=facts.target.layers[:layers])
+        draft = replace(target, facts=first, weights_only=True)
+    acceptance = next(mode for mode in MODES if mode == recipe.acceptance)
+    return Demand(target, draft, limits, recipe.gpu.count, backend_of_recipe(recipe), acceptance)
+
+
+def backend_of_recipe(recipe: Recipe) -> str:
+    """Return the back end that the recipe names, or else the one that would build for its GPUs."""
+    if recipe.backend is not None:
+        return recipe.backend.name
+    capability = recipe.gpu.row.compute_capability
+    if capability is None:
+        return "onnxruntime"
+    if recipe.gpu.count > 1:
+        return "tensorrt-llm"
+    return "tensorrt-rtx" if capability in BACKENDS["tensorrt-rtx"].compute_capabilities else "tensorrt"
+
+
+def _model(recipe: Recipe, choice: ModelChoice, facts: ModelFacts) -> ModelDemand:
+    scheme = _scheme(recipe, choice)
+    activations = _activations(recipe, scheme)
+    return ModelDemand(facts, scheme, bits_by_class(scheme), activations, choice.kv_cache or activations)
+
+
+def _shape(model: ModelDemand) -> ModelShape:
+    if model.form == "eagle3":
+        return eagle3_shape(model.facts, model.scheme, model.cache_dtype)
+    return shape_from_facts(model.facts, model.scheme, model.cache_dtype)
 
 
 def _scheme(recipe: Recipe, choice: ModelChoice) -> str:
@@ -136,22 +182,3 @@ def _activations(recipe: Recipe, scheme: str) -> Literal["f32", "f16", "bf16"]:
     if scheme == "f32" or recipe.gpu.name == "cpu":
         return "f32"
     return "bf16" if scheme == "bf16" else "f16"
-
-
-def _memory(facts: ModelFacts, scheme: str, cache: str, capacity: int, limits: LimitsSpec) -> tuple[MemoryItem, ...]:
-    activations: Literal["f32", "f16"] = "f32" if scheme == "f32" else "f16"
-    graph = GraphPlan(activations, capacity, (capacity,), limits.max_gamma + 1, "coupled", 1, (), ("main",))
-    items = memory_from_plan(facts, scheme, graph, limits)
-    ratio = DTYPES[cache].nbytes / DTYPES[activations].nbytes
-    return tuple(
-        replace(item, bytes=round(item.bytes * ratio), detail=item.detail.replace(f", {activations})", f", {cache})"))
-        if item.name == "kv cache"
-        else item
-        for item in items
-    )
-
-
-def _one_of(item: MemoryItem, gpus: int) -> MemoryItem:
-    if gpus == 1 or not item.name.startswith(SHARED_ITEMS):
-        return item
-    return MemoryItem(item.name, -(-item.bytes // gpus), f"1 of {gpus} GPUs: {item.detail}")

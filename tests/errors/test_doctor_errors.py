@@ -318,19 +318,23 @@ def test_spc347_a_disk_or_a_memory_that_is_too_small(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("count", "scheme", "limits", "got"),
     [
-        (1, "bf16", "max_batch: 1, max_input: 256", ["141.1 GB of weights", "0.1 GB of caches", "1 x 80 GB"]),
-        (4, "fp8", "max_batch: 64, max_input: 32768", ["70.6 GB of weights", "689.9 GB of caches", "4 x 80 GB"]),
+        (1, "bf16", "max_batch: 1, max_input: 256", ["141.1 GB of weights", "0.2 GB of caches"]),
+        (4, "fp8", "max_batch: 64, max_input: 32768", ["18.2 GB of weights", "175.2 GB of caches"]),
         (4, "fp8", "max_batch: 1, max_input: 256", None),
         (2, "bf16", "max_batch: 1, max_input: 256", None),
     ],
 )
-def test_spc305_weights_and_caches_that_do_not_fit(tmp_path: Path, count: int, scheme: str, limits: str, got) -> None:
+def test_spc305_a_table_that_does_not_fit_one_gpu(tmp_path: Path, count: int, scheme: str, limits: str, got) -> None:
     """F6, B1: 70 billion weights, and caches by head_dim."""
     config_folder(tmp_path / "target", TARGET, **LLAMA_70B)
     text = TRTLLM.replace("count: 4", f"count: {count}").replace("model: target", f"model: target, scheme: {scheme}")
     text = text.replace("{kind: model, model: draft}", "ngram").replace("max_batch: 1, max_input: 256", limits)
     findings = [finding for finding in checked(tmp_path, text).of("error") if finding.code == "SPC305"]
-    assert [values(finding) for finding in findings] == ([] if got is None else [got])
+    assert [values(finding)[:2] for finding in findings] == ([] if got is None else [got])
+    for finding in findings:
+        assert values(finding)[3] == f"{count} x 80 GB"
+        assert finding.fix is not None
+        assert finding.fix.text.startswith("--set ")
 
 
 @pytest.mark.parametrize(

@@ -178,8 +178,10 @@ def test_a_plan_that_does_not_fit_is_shown_before_it_is_refused(capsys: pytest.C
     assert status_from_arguments(["plan", str(SMOLLM2), *limits]) == ExitStatus.USER_INPUT
     shown = capsys.readouterr()
     assert "kv cache" in shown.out
-    assert "does not fit: " in shown.out
+    assert "fits     no, " in shown.out
+    assert "fits with --set limits.max_batch=" in shown.out
     assert shown.err.startswith("SPC305 ")
+    assert "Fix: --set limits.max_batch=" in shown.err
 
 
 def test_a_build_ends_at_an_unmet_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,54 +1,61 @@
-"""Whether weights and caches alone fit the GPUs, for back ends whose whole plan this version does not make."""
+"""Whether the memory table fits the GPUs, for back ends whose whole plan this version does not make."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from specc.catalog.dtypes import DTYPES
-from specc.catalog.schemes import SCHEMES
+from specc.checkpoint.facts import ModelFacts
 from specc.doctor.evidence import ModelEvidence, PairEvidence
 from specc.doctor.finding import Finding, Fix
 from specc.doctor.rule import Rule
-
-UNSTATED: Final = "bf16"
+from specc.doctor.sizes import facts_from_sizes
+from specc.errors import SpeccError
+from specc.plan.outlook import NOTHING_GIVEN
+from specc.plan.preview import Facts, Preview, preview_from_recipe
+from specc.plan.remedies import remedies_text
 
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:
-    memory, limits, count = pair.gpu.memory_bytes, pair.recipe.limits, pair.recipe.gpu.count
-    if pair.plan is not None or memory is None:
+    target = _facts(pair.target)
+    if pair.plan is not None or target is None:
         return
-    models = (pair.target, *(() if pair.draft is None else (pair.draft,)))
-    weights = sum(_weights(model) for model in models)
-    tokens = limits.max_batch * (limits.max_input + limits.max_output)
-    caches = sum(_cache_row(model) for model in models) * tokens
-    if weights + caches <= count * memory:
+    draft = None if pair.draft is None else _facts(pair.draft)
+    try:
+        preview = preview_from_recipe(pair.recipe, Facts(target, draft), NOTHING_GIVEN, None)
+    except SpeccError:
+        return  # limits that do not fit the model: planning says so
+    fit = preview.fit
+    if fit is None or fit.headroom_bytes >= 0:
         return
     place = pair.recipe.place("gpu", "name")
     evidence = (
-        (f"{weights / 1e9:.1f} GB of weights", " and ".join(model.choice.scheme or UNSTATED for model in models)),
-        (f"{caches / 1e9:.1f} GB of caches", f"{limits.max_batch} requests of {tokens // limits.max_batch} tokens"),
-        (f"{count} x {memory / 1e9:.0f} GB", pair.gpu_place),
+        (f"{_sum(preview, 'weights') / 1e9:.1f} GB of weights", _schemes(preview)),
+        (f"{_sum(preview, 'caches') / 1e9:.1f} GB of caches", _caches(preview)),
+        (f"{(_sum(preview, 'scratch') + _sum(preview, 'runtime')) / 1e9:.1f} GB of scratch and runtime", "estimates"),
+        (f"{pair.recipe.gpu.count} x {fit.available_bytes / 1e9:.0f} GB", pair.gpu_place),
     )
-    smaller = "a smaller scheme of the target" if weights > caches else "limits.max_batch or kv_cache: fp8"
-    needed = -(-(weights + caches) // memory)
-    fix = Fix(f"{smaller}, or more GPUs: {needed} at least, more with activations and workspace")
-    yield Finding("SPC305", "error", place, evidence, "Weights and caches alone do not fit the memory.", fix)
+    message = f"One GPU needs {-fit.headroom_bytes / 1e9:.1f} GB more than it has; `specc plan` shows every item."
+    yield Finding("SPC305", "error", place, evidence, message, Fix(remedies_text(fit.remedies)))
 
 
-def _weights(model: ModelEvidence) -> int:
-    return (
-        0 if model.sizes is None else model.sizes.parameters * SCHEMES[model.choice.scheme or UNSTATED].weight_bits // 8
-    )
+def _facts(model: ModelEvidence) -> ModelFacts | None:
+    if model.facts is not None:
+        return model.facts
+    return None if model.sizes is None else facts_from_sizes(model.sizes)
 
 
-def _cache_row(model: ModelEvidence) -> int:
-    """Return the bytes of keys and values of one token in all layers."""
-    sizes = model.sizes
-    if sizes is None:
-        return 0
-    nbytes = DTYPES[model.choice.kv_cache or UNSTATED].nbytes
-    return 2 * sizes.num_hidden_layers * sizes.num_key_value_heads * sizes.head_dim * nbytes
+def _sum(preview: Preview, kind: str) -> int:
+    return sum(item.bytes for item in preview.memory if item.kind == kind)
+
+
+def _schemes(preview: Preview) -> str:
+    return preview.scheme if preview.draft_scheme is None else f"{preview.scheme} and {preview.draft_scheme}"
+
+
+def _caches(preview: Preview) -> str:
+    limits = preview.limits
+    return f"{limits.max_batch} requests of {limits.max_length} tokens"
 
 
 RULE: Final = Rule("gpu_memory", ("target config",), _findings)

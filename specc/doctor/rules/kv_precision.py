@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from specc.catalog.legality import FAST_CACHE_SCHEMES
 from specc.doctor.evidence import PairEvidence
 from specc.doctor.finding import Finding, Fix
 from specc.doctor.rule import Rule
 from specc.recipe.models import ModelDraft
-
-KEEPS_IT: Final = ("fp8", "nvfp4")
-"""Weights beside which an fp8 cache keeps it. Source: TensorRT-LLM 1.2, the builder's checks of its plugins."""
 
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:
@@ -20,10 +18,10 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
         return
     draft = recipe.draft if isinstance(recipe.draft, ModelDraft) else None
     for role, choice in (("target", recipe.target), ("draft", draft)):
-        if choice is None or choice.kv_cache not in ("fp8", "int8"):
+        if choice is None or choice.kv_cache not in FAST_CACHE_SCHEMES:
             continue
         scheme = choice.scheme or "bf16"
-        if choice.kv_cache == "fp8" and scheme in KEEPS_IT:
+        if scheme in FAST_CACHE_SCHEMES[choice.kv_cache]:
             continue
         place = recipe.place(role, "kv_cache")
         evidence = ((f"kv_cache {choice.kv_cache}", place), (f"weights of {scheme}", recipe.place(role, "scheme")))

@@ -65,5 +65,6 @@ def test_windows_do_not_shrink_caches_and_the_plan_says_so() -> None:
 
 def test_experts_are_counted() -> None:
     weights = {item.name: item.bytes for item in planned(MIXED).memory}
-    per_layer = 8 * 576 + 8 * 3 * 768 * 576
-    assert weights["weights: mlp"] == 30 * per_layer * 4
+    assert weights["weights: experts"] == 30 * 8 * 3 * 768 * 576 * 4
+    norms = 61 * 576
+    assert weights["weights: small"] == (norms + 30 * 8 * 576) * 4  # with the routers
