@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.facts import ModelFacts, RopeFacts, TokenFacts
 from specc.checkpoint.source import TensorHeader
+from specc.quantize.quantized import QuantizedWeight
 
 NO_SAMPLING: dict[str, Any] = {"temperature": None, "top_k": None, "top_p": None, "min_p": None}
 
@@ -50,6 +52,11 @@ class StatedSource:
     headers: dict[str, TensorHeader] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
     revision: str | None = None
+    quantized_formats: dict[str, WeightFormat] = field(default_factory=dict)
+    quantization_notes: tuple[str, ...] = ()
+
+    def read_quantized(self, name: str) -> QuantizedWeight:
+        raise AssertionError(f"planning read the weight {name}")
 
     def read_float32(self, name: str) -> npt.NDArray[np.float32]:
         raise AssertionError(f"planning read the weight {name}")

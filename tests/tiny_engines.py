@@ -22,12 +22,14 @@ from specc.bundle.manifest import (
     RuntimeSpec,
     SamplingSpec,
 )
+from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.facts import LayerFacts, ModelFacts, RopeFacts, TokenFacts
 from specc.checkpoint.source import TensorHeader
 from specc.lower.lowered_from_plan import lowered_from_plan
 from specc.lower.place import link_or_copy
 from specc.plan.plan import BackendPlan, GraphPlan, Plan, TargetPlan
 from specc.progress import silent
+from specc.quantize.quantized import QuantizedWeight
 from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner, onnxruntime_runner
 from tests.tiny_models import BYTES, DTYPES, TinyLlama, tensors_from_sizes
 
@@ -46,6 +48,11 @@ class FileSource:
     uri: str = "tiny"
     tokens: TokenFacts = field(default_factory=lambda: TokenFacts((257,), 256, False, None, None, None, None, None))
     reads: list[str] = field(default_factory=list)
+    quantized_formats: dict[str, WeightFormat] = field(default_factory=dict)
+    quantization_notes: tuple[str, ...] = ()
+
+    def read_quantized(self, name: str) -> QuantizedWeight:
+        raise KeyError(name)
 
     def read_float32(self, name: str) -> npt.NDArray[np.float32]:
         self.reads.append(name)

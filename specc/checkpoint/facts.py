@@ -150,7 +150,8 @@ class ModelFacts:
         attention_output_bias: the output projection has one.
         mlp_bias: the feed-forward projections have them.
         tie_word_embeddings: there is no head tensor of its own; the embedding is the head.
-        stored_dtype: of the bulk of the weights: `f32`, `f16`, `bf16`, or a GGUF block type in lower case.
+        stored_dtype: of the bulk of the weights: `f32`, `f16`, `bf16`, a GGUF block type in lower case, or the
+            element of quantized matrices, as `uint4`.
         local_rope: rotary embedding of the layers that say so; None where all rotated layers use `rope`.
         layers: one entry a layer; empty: every layer is `PLAIN_LAYER`.
         experts: of the layers that have them.

@@ -5,14 +5,19 @@ Blocks are dequantized by the gguf package (extra [gguf]), bit for bit as llama.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from specc.catalog.families import FamilyRow
 from specc.checkpoint.gguf_cursor import damaged_gguf
 from specc.checkpoint.gguf_facts import facts_from_metadata, family_from_metadata, sizes_from_metadata
 from specc.checkpoint.gguf_header import EncodingSize, GgufHeader, header_from_gguf
 from specc.checkpoint.gguf_names import ROPE_TENSORS, canonical_name, is_rotated
+from specc.checkpoint.gguf_quantized import formats_from_headers, quantized_from_gguf
 from specc.checkpoint.gguf_tokenizer import parts_from_metadata
 from specc.checkpoint.opened import OpenedCheckpoint, files_once
 from specc.checkpoint.plain_tensor import bytes_from_header, float32_from_plain, unreadable_encoding
@@ -24,6 +29,9 @@ from specc.checkpoint.token_facts import tokens_from_values
 from specc.checkpoint.tokenizer_parts import TokenizerParts
 from specc.checkpoint.values import Values
 from specc.errors import SpeccError
+from specc.quantize.quantized import QuantizedWeight
+
+Element = TypeVar("Element", bound=np.generic)
 
 BLOCK_ENCODINGS: Final = ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k")
 
@@ -77,6 +85,13 @@ def checkpoint_from_gguf(
             return rows
         return unpermuted(rows, facts.head_dim)
 
+    def quantized_from_header(tensor: TensorHeader) -> QuantizedWeight:
+        stored = quantized_from_gguf(tensor)
+        if not (family.gguf_permuted_rope and is_rotated(tensor.name)):
+            return stored
+        codes, scales = (unpermuted(rows, facts.head_dim) for rows in (stored.codes, stored.scales))
+        return replace(stored, codes=codes, scales=scales)
+
     return OpenedCheckpoint(
         uri=uri,
         revision=revision,
@@ -85,19 +100,22 @@ def checkpoint_from_gguf(
         headers=headers,
         files=files_once([header.path, *parts.files]),
         float32_from_header=float32_from_header,
+        quantized_formats=formats_from_headers(headers),
+        quantized_from_header=quantized_from_header,
+        quantization_notes=(),
         built_tokenizer=parts.tokenizer,
     )
 
 
-def unpermuted(rows: Float32Array, head_dim: int) -> Float32Array:
+def unpermuted(rows: npt.NDArray[Element], head_dim: int) -> npt.NDArray[Element]:
     """Return the rows of a query or key projection in Hugging Face's order: first halves of all pairs, then second.
 
     Args:
-        rows: float32 [heads * D, ...], each head's pairs next to each other.
+        rows: of any dtype [heads * D, ...], each head's pairs next to each other.
         head_dim: D.
 
     Returns:
-        float32 of the same shape, contiguous.
+        The same shape and dtype, contiguous.
 
     Source: llama.cpp's conversion of Llama, which permutes the other way.
     """

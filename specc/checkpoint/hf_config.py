@@ -25,7 +25,7 @@ def facts_from_config(config: Values, headers: Mapping[str, TensorHeader], known
 
     Args:
         config: config.json.
-        headers: every tensor of the checkpoint, fused ones already split.
+        headers: every tensor of the checkpoint, fused ones already split and quantized ones one a matrix.
         known_ids: highest id of the tokenizer plus one; None without a tokenizer.
 
     Raises:
@@ -33,9 +33,7 @@ def facts_from_config(config: Values, headers: Mapping[str, TensorHeader], known
             built, SPC213 the tensors do not fit.
     """
     facts = stated_facts(config, headers, known_ids)
-    # quantized checkpoints have packed shapes and scales of their own: planning takes or refuses them by name
-    if all(header.encoding in PLAIN_ENCODINGS for header in headers.values()):
-        check_tensors(facts, headers, config.path.parent)
+    check_tensors(facts, headers, config.path.parent)
     return facts
 
 

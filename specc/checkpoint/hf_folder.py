@@ -7,9 +7,14 @@ from typing import Final
 
 from specc.checkpoint.hf_config import facts_from_config, family_from_config, sizes_from_config
 from specc.checkpoint.opened import OpenedCheckpoint, files_once
-from specc.checkpoint.plain_tensor import float32_from_plain
+from specc.checkpoint.packed_headers import packed_headers
+from specc.checkpoint.packed_tensor import float32_from_packed, quantized_from_packed
+from specc.checkpoint.plain_tensor import float32_from_plain, unreadable_encoding
+from specc.checkpoint.quantization_config import quantization_from_config
 from specc.checkpoint.safetensors_header import PLAIN_ENCODINGS
 from specc.checkpoint.shards import INDEX_FILE, headers_from_folder
+from specc.checkpoint.source import Float32Array, TensorHeader
+from specc.checkpoint.tensor_set import WITHOUT_EFFECT
 from specc.checkpoint.tensor_views import renamed_tensors, split_fused
 from specc.checkpoint.token_facts import tokens_from_values
 from specc.checkpoint.tokenizer_parts import TokenizerParts
@@ -39,15 +44,22 @@ def checkpoint_from_folder(
     if (folder / GENERATION_FILE).is_file():
         stated.insert(0, values_from_json_file(folder / GENERATION_FILE))
     family, _ = family_from_config(config)
-    headers = renamed_tensors(headers_from_folder(folder), family)
-    # quantized checkpoints have packed shapes of their own
-    if all(header.encoding in PLAIN_ENCODINGS for header in headers.values()):
-        headers = split_fused(headers, family, sizes_from_config(config, family))
+    stored = renamed_tensors(headers_from_folder(folder), family)
+    quantization = quantization_from_config(config, folder)
+    headers, notes = (stored, ()) if quantization is None else packed_headers(stored, quantization)
+    headers = split_fused(headers, family, sizes_from_config(config, family))
     facts = facts_from_config(config, headers, parts.known_ids)
+    for header in headers.values():
+        if (
+            header.packed is None
+            and header.encoding not in PLAIN_ENCODINGS
+            and not header.name.endswith(WITHOUT_EFFECT)
+        ):
+            raise unreadable_encoding(header.file, header.name, header.encoding, tuple(PLAIN_ENCODINGS))
     files = [values.path for values in reversed(stated)]
     if (folder / INDEX_FILE).is_file():
         files.append(folder / INDEX_FILE)
-    files += [*parts.files, *(header.file for header in headers.values())]
+    files += [*parts.files, *(header.file for header in stored.values())]
     return OpenedCheckpoint(
         uri=uri,
         revision=revision,
@@ -55,6 +67,17 @@ def checkpoint_from_folder(
         tokens=tokens_from_values(facts, parts, stated, template),
         headers=headers,
         files=files_once(files),
-        float32_from_header=float32_from_plain,
+        float32_from_header=_float32_from_header,
+        quantized_formats={
+            name: header.packed.format
+            for name, header in headers.items()
+            if header.packed is not None and header.packed.format is not None
+        },
+        quantized_from_header=quantized_from_packed,
+        quantization_notes=notes,
         built_tokenizer=parts.tokenizer,
     )
+
+
+def _float32_from_header(header: TensorHeader) -> Float32Array:
+    return float32_from_plain(header) if header.packed is None else float32_from_packed(header)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.facts import ModelFacts, TokenFacts
+from specc.checkpoint.plain_tensor import not_finite
 from specc.checkpoint.source import Float32Array, TensorHeader
-from specc.errors import SpeccError
+from specc.quantize.quantized import QuantizedWeight
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -25,6 +27,7 @@ class OpenedCheckpoint:
 
     Attributes:
         float32_from_header: reads and converts one tensor, in the format's own way.
+        quantized_from_header: reads one of `quantized_formats`.
         built_tokenizer: what `tokenizer()` returns, always the same object.
     """
 
@@ -35,6 +38,9 @@ class OpenedCheckpoint:
     headers: dict[str, TensorHeader]
     files: tuple[Path, ...]
     float32_from_header: Callable[[TensorHeader], Float32Array]
+    quantized_formats: Mapping[str, WeightFormat]
+    quantized_from_header: Callable[[TensorHeader], QuantizedWeight]
+    quantization_notes: tuple[str, ...]
     built_tokenizer: Tokenizer | None
 
     def read_float32(self, name: str) -> Float32Array:
@@ -49,14 +55,18 @@ class OpenedCheckpoint:
             numbers = self.float32_from_header(header)
         # minimum and maximum carry a NaN or an infinity through, without an array of flags
         if numbers.size and not (math.isfinite(numbers.min()) and math.isfinite(numbers.max())):
-            raise SpeccError(
-                "SPC223",
-                f"{header.file} {name}",
-                "some of its numbers are infinite or not a number",
-                "every text of the model would be garbage",
-                "download the file again and compare its digest with the source",
-            )
+            raise not_finite(header)
         return numbers
+
+    def read_quantized(self, name: str) -> QuantizedWeight:
+        """Return one quantized matrix as it is stored.
+
+        Raises:
+            KeyError: the name is not in `quantized_formats`.
+            SpeccError: SPC206 the file changed, SPC223 not finite, SPC224 it is not what the configuration says.
+        """
+        _ = self.quantized_formats[name]
+        return self.quantized_from_header(self.headers[name])
 
     def tokenizer(self) -> Tokenizer | None:
         """Return the tokenizer, or None when the checkpoint has none."""

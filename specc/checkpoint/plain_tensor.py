@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +14,18 @@ from specc.checkpoint.source import Float32Array, TensorHeader
 from specc.errors import SpeccError
 
 Uint8Array: TypeAlias = npt.NDArray[np.uint8]
+
+ARRAY_DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    "i8": np.dtype(np.int8),
+    "u8": np.dtype(np.uint8),
+    "i32": np.dtype("<i4"),
+    "i64": np.dtype("<i8"),
+    "f32": np.dtype("<f4"),
+    "f16": np.dtype("<f2"),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+}
+"""Encodings that the tensors of quantized layers may have."""
 
 
 def bytes_from_header(header: TensorHeader) -> Uint8Array:
@@ -54,6 +67,28 @@ def float32_from_plain(header: TensorHeader) -> Float32Array:
     else:
         numbers = raw.view("<f4" if header.encoding == "f32" else "<f2").astype(np.float32)
     return numbers.reshape(header.shape)
+
+
+def array_from_header(header: TensorHeader) -> npt.NDArray[Any]:
+    """Return a tensor in the dtype it is stored in, as a read-only memory map of the header's shape.
+
+    Raises:
+        SpeccError: SPC206 the file changed, SPC222 its encoding is no NumPy dtype.
+    """
+    if header.encoding not in ARRAY_DTYPES:
+        raise unreadable_encoding(header.file, header.name, header.encoding, tuple(ARRAY_DTYPES))
+    return bytes_from_header(header).view(ARRAY_DTYPES[header.encoding]).reshape(header.shape)
+
+
+def not_finite(header: TensorHeader) -> SpeccError:
+    """Return the error for a tensor with infinities or NaN."""
+    return SpeccError(
+        "SPC223",
+        f"{header.file} {header.name}",
+        "some of its numbers are infinite or not a number",
+        "every text of the model would be garbage",
+        "download the file again and compare its digest with the source",
+    )
 
 
 def unreadable_encoding(file: Path, name: str, encoding: str, readable: tuple[str, ...]) -> SpeccError:

@@ -75,6 +75,7 @@ def _rows(header: TensorHeader, name: str, start: int, count: int) -> TensorHead
         shape=(count, *header.shape[1:]),
         offset=header.offset + start * row,
         nbytes=count * row,
+        first_row=header.first_row + start,
     )
 
 

@@ -65,11 +65,18 @@ CHECKPOINT: Final[dict[str, CodeRow]] = {
     ),
     "SPC222": CodeRow(
         "A tensor's encoding cannot be read as numbers",
-        "specc reads f32, f16 and bf16 from safetensors, and these and ten block encodings from GGUF.",
+        "specc reads f32, f16 and bf16 from safetensors, quantized layers as their configuration describes them, and "
+        "from GGUF ten block encodings more.",
     ),
     "SPC223": CodeRow(
         "A tensor holds numbers that are not finite",
         "An infinity or NaN in a weight makes every output NaN. Usually the file is damaged.",
+    ),
+    "SPC224": CodeRow(
+        "A quantized checkpoint in a layout that specc does not read",
+        "specc reads AutoAWQ (gemm), GPTQ (versions 1 and 2, 4 and 8 bits), compressed-tensors (pack-quantized, "
+        "int-quantized, float-quantized, nvfp4-pack-quantized), ModelOpt (FP8, NVFP4), fp8 in blocks of 128 by 128 and "
+        "GGUF. Others, bitsandbytes among them, are refused by name: a guess would be another model.",
     ),
     "SPC230": CodeRow(
         "A GGUF file is damaged",

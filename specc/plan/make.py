@@ -137,7 +137,8 @@ def _scheme_notes(source: SourceCheckpoint, scheme: str) -> tuple[str, ...]:
     if stored == scheme:
         return ()
     if stored not in ("f32", "f16", "bf16"):
-        return (f"The checkpoint stores {stored} blocks; they are expanded to {scheme} once, while building.",)
+        expanded = f"The checkpoint stores {stored} blocks; they are expanded to {scheme} once, while building."
+        return (expanded, *source.quantization_notes)
     if scheme == "f16":
         return (f"The checkpoint stores {stored}, whose range is wider than f16's: activations above 65504 overflow.",)
     if stored == "f32" or (stored, scheme) == ("f16", "bf16"):

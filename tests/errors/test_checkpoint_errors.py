@@ -191,6 +191,14 @@ def test_spc223_not_finite(folder: Path, tmp_path: Path) -> None:
     says(refused(tmp_path), "SPC223", name, "infinite or not a number", "garbage", "download")
 
 
+def test_spc224_a_quantized_checkpoint_of_another_layout(folder: Path, tmp_path: Path) -> None:
+    place, way = "config.json quantization_config.quant_method", "take the original checkpoint with a `scheme`"
+    for method, fix in (("bitsandbytes", "`model.dequantize()`"), ("hqq", way)):
+        change(folder / "config.json", quantization_config={"quant_method": method})
+        known = f"'{method}'; specc reads awq, gptq, compressed-tensors, modelopt, fp8 and GGUF files"
+        says(refused(tmp_path), "SPC224", place, known, "how its codes become numbers", fix)
+
+
 def test_spc230_gguf(tmp_path: Path) -> None:
     file = llama_gguf(tmp_path / "m.gguf", SIZES)
     whole = file.read_bytes()

@@ -11,6 +11,7 @@ import torch
 from transformers.integrations.gguf import dequant
 
 from specc.checkpoint.gguf_file import BLOCK_ENCODINGS
+from specc.checkpoint.gguf_quantized import BLOCK_FORMATS
 from specc.checkpoint.open import source_from_reference
 from tests.tiny_gguf import gguf_name, interleaved, write_sizes, write_vocabulary
 from tests.tiny_models import TinyLlama, tensors_from_sizes
@@ -70,6 +71,11 @@ def test_blocks_become_the_reference_numbers(tmp_path: Path, encoding: str) -> N
         rotated = heads.get(name.split(".")[-2])
         stored = numbers if rotated is None else interleaved(numbers, rotated)
         np.testing.assert_array_equal(stored, gguf.dequantize(blocks, kind))
+        assert (name in source.quantized_formats) == (encoding in BLOCK_FORMATS)
+        if encoding in BLOCK_FORMATS:
+            quantized = source.read_quantized(name)
+            assert quantized.format == source.quantized_formats[name]
+            np.testing.assert_array_equal(quantized.dequantized(), numbers)
         expected = reference(blocks, kind)
         if expected is not None:
             np.testing.assert_allclose(stored, expected.reshape(stored.shape), rtol=RTOL, atol=0)

@@ -11,8 +11,12 @@ from specc.doctor.finding import Finding, Fix
 from specc.doctor.rule import Rule
 
 FEW_BITS: Final = 4
-PACKED: Final = {"q2_k": 2, "q3_k": 3, "q4_0": 4, "q4_1": 4, "q4_k": 4, "iq4_nl": 4, "iq4_xs": 4, "f4": 4}
-"""Bits of the block encodings that a checkpoint may store its bulk in."""
+PACKED: Final = {"q2_k": 2, "q3_k": 3, "q4_0": 4, "q4_1": 4, "q4_k": 4, "iq4_nl": 4, "iq4_xs": 4} | {
+    "int4": 4,
+    "uint4": 4,
+    "fp4_e2m1": 4,
+}
+"""Bits of the encodings that a checkpoint may store its bulk in."""
 
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:

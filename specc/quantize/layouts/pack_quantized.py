@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from specc.catalog.weight_formats import ELEMENT_BITS, WeightFormat
 from specc.quantize.elements import Float32Array
+from specc.quantize.layouts.nibbles import Uint8Array
 from specc.quantize.layouts.unsigned import signed_codes, unsigned_codes
 from specc.quantize.layouts.words import Int32Array, codes_from_words, words_from_codes
 from specc.quantize.quantized import QuantizedWeight
@@ -35,15 +38,22 @@ def quantized_from_pack_quantized(packed: PackQuantized, form: WeightFormat, col
 
     The layout calls 4-bit codes with zero points signed; both are 8 more here, which is the same matrix.
     """
-    bits = ELEMENT_BITS[form.element]
-    codes = codes_from_words(packed.weight_packed, bits, axis=1, count=columns)
-    zeros = packed.weight_zero_point
-    if zeros is None:
-        return QuantizedWeight(form, signed_codes(codes, form.element), packed.weight_scale)
-    unsigned = codes_from_words(zeros, bits, axis=0, count=len(codes))
+    codes, zeros = pack_quantized_codes(packed, len(packed.weight_packed), columns)
     return QuantizedWeight(
-        form, signed_codes(codes, form.element), packed.weight_scale, signed_codes(unsigned, form.element)
+        form,
+        signed_codes(codes, form.element),
+        packed.weight_scale,
+        signed_codes(zeros, form.element) if form.zero_point else None,
     )
+
+
+def pack_quantized_codes(packed: PackQuantized, rows: int, columns: int) -> tuple[Uint8Array, Uint8Array]:
+    """Return codes [N, K] and zero points [N, K/g] as the layout counts them: unsigned, from 0 on."""
+    bits = 4 if -(-columns // 8) == packed.weight_packed.shape[1] else 8
+    codes = codes_from_words(packed.weight_packed, bits, axis=1, count=columns)
+    if packed.weight_zero_point is None:
+        return codes, np.full(packed.weight_scale.shape, 1 << (bits - 1), np.uint8)
+    return codes, codes_from_words(packed.weight_zero_point, bits, axis=0, count=rows)
 
 
 def pack_quantized_from_quantized(quantized: QuantizedWeight) -> PackQuantized:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from specc.catalog.families import FAMILIES
 from specc.checkpoint.facts import ModelFacts
-from specc.checkpoint.hf_config import facts_from_config
+from specc.checkpoint.hf_config import stated_facts
 from specc.checkpoint.layers import PERIOD_KEYS
 from specc.checkpoint.scales import MULTIPLIERS, SCALAR, SOFT_CAPS
 from specc.checkpoint.source import TensorHeader
@@ -34,12 +34,12 @@ SMALL: dict[str, Any] = {
     "moe_intermediate_size": 8,
 }
 ARCHITECTURES = [row.architectures[0] for row in FAMILIES.values()]
-PACKED = {"x": TensorHeader("x", (1,), "i32", Path("m"), 0, 4, plain=False)}
-"""One packed tensor: the facts are then not compared with tensors, so configurations alone are tested."""
+TENSORS = {"x": TensorHeader("x", (1,), "i32", Path("m"), 0, 4, plain=False)}
+"""Any tensor: only configurations are tested."""
 
 
 def facts(**config: Any) -> ModelFacts:
-    return facts_from_config(Values(Path("config.json"), config), PACKED, None)
+    return stated_facts(Values(Path("config.json"), config), TENSORS, None)
 
 
 NUMBERS = st.integers(-2, 300) | st.floats() | st.sampled_from([1e-300, 1e300, 0.5, 0.25])

@@ -104,12 +104,13 @@ def test_rotary_buffers_of_older_checkpoints_have_no_effect(folder: Path) -> Non
     assert facts(change_tensors(folder, **buffer)) == expected
 
 
-def test_quantized_checkpoints_are_named_by_their_encoding(folder: Path) -> None:
-    packed = {
-        "model.layers.0.mlp.up_proj.weight": np.zeros((96, 8), dtype=np.int32),
-        "model.layers.0.mlp.up_proj.weight_scale": np.zeros((96, 1), dtype=np.float32),
-    }
-    assert facts(change_tensors(folder, **packed)).stored_dtype == "i32"
+def test_packed_tensors_need_a_configuration_that_explains_them(folder: Path) -> None:
+    name = "model.layers.0.mlp.up_proj.weight"
+    with pytest.raises(SpeccError, match="SPC222"):
+        facts(change_tensors(folder, **{name: np.zeros((96, 64), dtype=np.int8)}))
+    packed = {name: np.zeros((96, 8), dtype=np.int32), f"{name}_scale": np.zeros((96, 1), dtype=np.float32)}
+    with pytest.raises(SpeccError, match="SPC213"):
+        facts(change_tensors(folder, **packed))
 
 
 @pytest.mark.parametrize(

@@ -54,13 +54,6 @@ def test_a_fused_tensor_of_another_height_is_named(folder: Path) -> None:
     assert "128 rows" in caught.value.got
 
 
-def test_a_quantized_checkpoint_is_named_by_its_encoding_not_by_the_height_of_its_parts(folder: Path) -> None:
-    file = folder / "model.safetensors"
-    name = "model.layers.0.self_attn.qkv_proj.weight"
-    save_file(load_file(file) | {name: np.zeros((64, 16), dtype=np.int32)}, file)
-    assert opened(folder).facts.stored_dtype == "i32"
-
-
 def test_families_without_fused_tensors_get_their_headers_back(folder: Path) -> None:
     headers = opened(folder).headers
     sizes = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": INNER}
