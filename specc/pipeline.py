@@ -19,7 +19,15 @@ from specc.backends import BACKENDS
 from specc.backends.engine_list import write_engine_list
 from specc.bundle.disk import replace_text
 from specc.bundle.failures import coded_failures
-from specc.bundle.lock import LOCK_FILE, RecipeLock, SourceFiles, check_lock, lock_from_sources, read_lock
+from specc.bundle.lock import (
+    LOCK_FILE,
+    RecipeLock,
+    SourceFiles,
+    check_lock,
+    lock_from_sources,
+    pending_files,
+    read_lock,
+)
 from specc.bundle.publish import publish_bundle, staging_folder
 from specc.bundle.store import Store
 from specc.certify.gate import pass_gate, request_from_choice
@@ -28,7 +36,7 @@ from specc.checkpoint.source import SourceCheckpoint
 from specc.checkpoint.tokenizer_files import write_tokenizer
 from specc.lower.graphs import lowered_in_folder, write_graphs
 from specc.lower.weights import weight_bytes, write_weights
-from specc.plan.choices import choices_from_recipe
+from specc.plan.choices import check_compiles, choices_from_recipe
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.make import plan_from_recipe, plan_text
 from specc.plan.outlook import Given
@@ -76,11 +84,13 @@ class BuildResult:
         plan: of the build.
         path: of the result.
         changed: False when the same bundle was already there.
+        pending: files of the sources that nothing has read yet, so that their digests are not known.
     """
 
     plan: Plan
     path: Path
     changed: bool
+    pending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,8 +132,11 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
     destination = request.out / plan.name
     if request.stop_after == "plan":
         return BuildResult(plan, written_plan(plan, request.out), changed=True)
+    if request.stop_after != "lower":
+        check_compiles(recipe, plan)
     with Store(rehash=request.rehash, on_wait=on_wait, progress=progress) as store:
-        lock = lock_from_plan(plan, sources, store)
+        pending = request.stop_after == "lower" and not request.locked
+        lock = lock_from_plan(plan, sources, store.digests.identity if pending else store.digests.sha256)
         if request.locked:
             lock_file = request.lock or destination / LOCK_FILE
             check_lock(read_lock(lock_file), lock, str(lock_file))
@@ -131,7 +144,7 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
         models = (inputs, *draft_inputs(inputs, sources))
         if request.stop_after == "lower":
             graphs = tuple(graphs_from_plan(model) for model in models)
-            return BuildResult(plan, graphs[0], changed=True)
+            return BuildResult(plan, graphs[0], changed=True, pending=pending_files(lock))
         engines = tuple(engines_from_graphs(model) for model in models)
         if request.stop_after == "compile":
             return BuildResult(plan, engines[0], changed=True)
@@ -166,12 +179,17 @@ def written_plan(plan: Plan, out: Path) -> Path:
     return file
 
 
-def lock_from_plan(plan: Plan, sources: Sources, store: Store) -> RecipeLock:
-    """Return the digests of all sources and the versions of all tools that this build uses."""
-    toolchain = base_toolchain() | BACKENDS[plan.backend.name].toolchain()
+def lock_from_plan(plan: Plan, sources: Sources, digest_from_file: Callable[[Path], str]) -> RecipeLock:
+    """Return the digests of all sources and the versions of all tools that this build uses.
+
+    A build that ends with the graphs takes files that were never read under a name of their own, and hashes none of
+    them; its objects are apart from those of builds that publish, whose keys hold digests.
+    """
+    backend = BACKENDS.get(plan.backend.name)  # a back end that is only lowered for brings no library
+    toolchain = base_toolchain() | ({} if backend is None else backend.toolchain())
     opened = {"target": sources.target} | ({} if sources.draft is None else {"draft": sources.draft})
     files = {role: SourceFiles(source.uri, source.revision, source.files) for role, source in opened.items()}
-    return lock_from_sources(files, toolchain, store.digests)
+    return lock_from_sources(files, toolchain, digest_from_file)
 
 
 def weights_from_source(inputs: Inputs) -> Path:

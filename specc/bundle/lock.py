@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from specc.bundle.failures import coded_failures
-from specc.bundle.memory import DigestMemory
+from specc.bundle.memory import PENDING
 from specc.bundle.record import record_from_file
 from specc.errors import SpeccBug, SpeccError
 from specc.version import __version__
@@ -65,20 +65,27 @@ class SourceFiles:
 
 
 def lock_from_sources(
-    sources: Mapping[str, SourceFiles], toolchain: Mapping[str, str], digests: DigestMemory
+    sources: Mapping[str, SourceFiles], toolchain: Mapping[str, str], digest_from_file: Callable[[Path], str]
 ) -> RecipeLock:
     """Return the lock of what a build is about to use.
 
     Args:
         sources: by role.
         toolchain: library name to version.
-        digests: remembers the digests of big files; the others are read.
+        digest_from_file: of `DigestMemory`: `sha256`, or `identity` where nothing is published.
 
     Raises:
         SpeccError: SPC609 or SPC612 a file cannot be read.
     """
-    locked = {role: _locked_source(source, digests) for role, source in sorted(sources.items())}
+    locked = {role: _locked_source(source, digest_from_file) for role, source in sorted(sources.items())}
     return RecipeLock(LOCK_SCHEMA, __version__, locked, dict(sorted(toolchain.items())))
+
+
+def pending_files(lock: RecipeLock) -> tuple[str, ...]:
+    """Return the files of the sources whose digests are not known, by name."""
+    return tuple(
+        file.name for source in lock.sources.values() for file in source.files if file.sha256.startswith(PENDING)
+    )
 
 
 def read_lock(path: Path) -> RecipeLock:
@@ -134,7 +141,7 @@ def check_lock(lock: RecipeLock, actual: RecipeLock, place: str = LOCK_FILE) -> 
     )
 
 
-def _locked_source(source: SourceFiles, digests: DigestMemory) -> LockedSource:
+def _locked_source(source: SourceFiles, digest_from_file: Callable[[Path], str]) -> LockedSource:
     if not source.files:
         raise SpeccBug(f"the source {source.uri} has no files")
     root = os.path.commonpath([path.absolute().parent for path in source.files])
@@ -142,7 +149,7 @@ def _locked_source(source: SourceFiles, digests: DigestMemory) -> LockedSource:
     for path in source.files:
         with coded_failures(path):
             name = path.absolute().relative_to(root).as_posix()
-            files.append(LockedFile(name, digests.sha256(path), path.stat().st_size))
+            files.append(LockedFile(name, digest_from_file(path), path.stat().st_size))
     return LockedSource(source.uri, source.revision, tuple(sorted(files, key=lambda file: file.name)))
 
 

@@ -3,6 +3,10 @@
 A file is recognised by (device, inode, size, mtime_ns, ctime_ns). The memory is a text file of independent lines, each
 with its own check sum: processes append to it under a lock, and a torn or damaged line is passed over. It is only ever
 a saving: whatever is wrong with it, the files are read instead.
+
+Lowering needs no digest of 141 GB, it needs to know whether a file is the one it saw: `identity` then gives a file that
+was never read a name of its own, `pending-...`, which is carried over links like a digest and ends where one is known.
+What is published never sees one.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from specc.bundle.digests import HashProgress, sha256_from_file
+from specc.bundle.digests import HashProgress, sha256_from_file, sha256_from_text
 from specc.bundle.disk import files_below, remove_tree
 
 FileState: TypeAlias = tuple[int, int, int, int, int]
@@ -24,6 +28,8 @@ KEEP_LINES: Final = 20_000
 COMPACT_BYTES: Final = 8 << 20
 FINE_NS: Final = 50_000_000  # the kernel's tick is 10 ms at most
 COARSE_NS: Final = 2_000_000_000  # FAT keeps times in steps of two seconds
+PENDING: Final = "pending-"
+PENDING_BYTES: Final = 64 << 20  # reading less than this is not worth a name
 
 
 class DigestMemory:
@@ -38,9 +44,12 @@ class DigestMemory:
     def __init__(self, file: Path | None, rehash: bool = False, progress: HashProgress | None = None) -> None:
         self._file = file
         self._progress = progress
+        self._rehash = rehash
         self._known: dict[FileState, str] = {}
+        self._named: dict[FileState, str] = {}
         if file is not None and not rehash:
-            self._known = _read_lines(file)
+            for state, text in _read_lines(file):
+                (self._named if text.startswith(PENDING) else self._known)[state] = text
 
     def sha256(self, path: Path) -> str:
         """Return the sha256 of a file in hex, reading it only when it must be.
@@ -62,6 +71,36 @@ class DigestMemory:
             self._remember(state, digest)
         return digest
 
+    def identity(self, path: Path) -> str:
+        """Return a file's digest where it is known or the file is small, else the name that its content is given.
+
+        Equal names mean what equal remembered digests mean: the file at this state. A file that may still be changing
+        unseen gets a name that is never given again.
+
+        Raises:
+            SpeccError, OSError: as `sha256`.
+        """
+        started = time.time_ns()
+        state = file_state(path)
+        known = self._known.get(state)
+        if known is not None:
+            return known
+        if self._rehash or state[2] < PENDING_BYTES:
+            return self.sha256(path)
+        named = self._named.get(state)
+        if named is None:
+            racy = _is_racy(state, started)
+            named = PENDING + (os.urandom(32).hex() if racy else sha256_from_text(" ".join(map(str, state))))
+            if not racy:
+                self._named[state] = named
+                self._append(state, named)
+        return named
+
+    def pending(self, path: Path) -> str | None:
+        """Return the name that `identity` gave a file; None where it gave none, or the digest is known by now."""
+        state = file_state(path)
+        return None if state in self._known else self._named.get(state)
+
     def remember(self, path: Path, sha256: str) -> None:
         """Take note of the digest of a file that nobody else can have changed since, as one in a private folder."""
         self._remember(file_state(path), sha256)
@@ -78,9 +117,13 @@ class DigestMemory:
             before = _state_from_stat(os.fstat(file.fileno()))
             yield
             after = _state_from_stat(os.fstat(file.fileno()))
-            known = self._known.get(before)
-            if known is not None and after != before and after[:4] == before[:4]:
-                self._remember(after, known)
+            if after == before or after[:4] != before[:4]:
+                return
+            if before in self._known:
+                self._remember(after, self._known[before])
+            elif before in self._named:
+                self._named[after] = self._named[before]
+                self._append(after, self._named[before])
 
     def remove_tree(self, folder: Path) -> None:
         """Remove a folder as far as possible, keeping the digests of files that have other links."""
@@ -96,9 +139,12 @@ class DigestMemory:
         if self._known.get(state) == sha256:
             return
         self._known[state] = sha256
+        self._append(state, sha256)
+
+    def _append(self, state: FileState, text: str) -> None:
         if self._file is not None:
             with contextlib.suppress(OSError):
-                _append_line(self._file, _line_from_entry(state, sha256))
+                _append_line(self._file, _line_from_entry(state, text))
 
 
 def file_state(path: Path) -> FileState:
@@ -133,20 +179,20 @@ def _entry_from_line(line: bytes) -> tuple[FileState, str] | None:
         return None
 
 
-def _read_lines(file: Path) -> dict[FileState, str]:
+def _read_lines(file: Path) -> list[tuple[FileState, str]]:
     try:
         content = file.read_bytes()
     except OSError:
-        return {}
-    entries = dict(entry for line in content.split(b"\n") if (entry := _entry_from_line(line)) is not None)
+        return []
+    entries = [entry for line in content.split(b"\n") if (entry := _entry_from_line(line)) is not None]
     if len(content) > COMPACT_BYTES:
         with contextlib.suppress(OSError):
             _compact(file, entries)
     return entries
 
 
-def _compact(file: Path, entries: dict[FileState, str]) -> None:
-    newest = list(entries.items())[-KEEP_LINES:]
+def _compact(file: Path, entries: list[tuple[FileState, str]]) -> None:
+    newest = list(dict(entries).items())[-KEEP_LINES:]
     partial = file.with_name(f"{file.name}.{os.urandom(8).hex()}")
     try:
         partial.write_bytes(b"".join(_line_from_entry(state, sha256) for state, sha256 in newest))

@@ -18,7 +18,7 @@ from specc.bundle.disk import files_below, is_regular, sync_file, sync_tree
 from specc.bundle.failures import coded_failures, failure_from_writer, free_bytes, full_disk
 from specc.bundle.flock import FileLock, wait_lock
 from specc.bundle.manifest import FileSpec
-from specc.bundle.memory import DigestMemory
+from specc.bundle.memory import PENDING, DigestMemory
 from specc.bundle.objects import OBJECT_FILE, OBJECT_SCHEMA, ObjectRecord, StoreFolders, cache_folder
 from specc.bundle.place import LINK_BYTES, place_file
 from specc.bundle.record import record_from_file, text_from_record
@@ -151,15 +151,20 @@ class Store:
         if record.schema != OBJECT_SCHEMA or record.key != key:
             return None
         for name, spec in record.files.items():
-            path = folder / name
             try:
-                if not is_regular(path) or path.stat().st_size != spec.size or self.digests.sha256(path) != spec.sha256:
+                if not self._holds(folder / name, spec):
                     return None
             except (OSError, SpeccError):  # unreadable is as good as lost
                 return None
         with contextlib.suppress(OSError):  # last used, for collection
             os.utime(folder / OBJECT_FILE)
         return folder
+
+    def _holds(self, path: Path, spec: FileSpec) -> bool:
+        if not is_regular(path) or path.stat().st_size != spec.size:
+            return False
+        known = self.digests.identity if spec.sha256.startswith(PENDING) else self.digests.sha256
+        return known(path) == spec.sha256
 
     def _make(self, key: str, produce: Callable[[Path], None], describe: str, needs_bytes: int | None) -> Path:
         free = free_bytes(self.folders.root)
@@ -194,7 +199,7 @@ class Store:
             found = path.stat()
             if found.st_nlink == 1:  # a linked file belongs to someone else, who may want to write it
                 path.chmod(0o444)
-            digest = self.digests.sha256(path)
+            digest = self.digests.pending(path) or self.digests.sha256(path)
             if found.st_nlink == 1:
                 self.digests.remember(path, digest)
             files[name] = FileSpec(digest, found.st_size)

@@ -1,6 +1,8 @@
 """What each back end of this version runs. Planning refuses the rest by name and says what can be used instead.
 
-Measured with ONNX Runtime 1.32 and TensorRT-RTX 1.7.1; a row changes only with a measurement.
+Measured with ONNX Runtime 1.32 and TensorRT-RTX 1.7.1; a row changes only with a measurement. TensorRT's row
+is what is lowered for it: the graphs of TensorRT-RTX, whose importer of ONNX it shares, on the SMs of its support
+matrix.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ from typing import Final, Literal, TypeAlias
 
 from specc.bundle.manifest import AcceptanceMode
 
-BackendName: TypeAlias = Literal["onnxruntime", "tensorrt-rtx"]
+BackendName: TypeAlias = Literal["onnxruntime", "tensorrt-rtx", "tensorrt"]
 FeatureName: TypeAlias = Literal["logits", "token_logprobs"]
 ComputeDtype: TypeAlias = Literal["f32", "f16", "bf16"]
 ModelFeature: TypeAlias = Literal["a mixture of experts", "soft-capped attention scores"]
 
 ACCEPTANCE_MODES: Final[tuple[str, ...]] = ("greedy", "coupled", "rejection", "block", "typical")
-DRAFT_KINDS: Final[tuple[str, ...]] = ("ngram", "suffix", "none", "model", "self")
+DRAFT_KINDS: Final[tuple[str, ...]] = ("ngram", "suffix", "none", "model", "self", "eagle3")
 FEATURES: Final[tuple[FeatureName, ...]] = ("logits", "token_logprobs")
 
 
@@ -52,6 +54,7 @@ class BackendRow:
         logits_variant: whether every bundle carries the variant with full logits over the same weights.
         static_capacity: whether the cache length is fixed in the engine.
         default_prefill_chunk: tokens of one prefill call where the recipe states none.
+        compiles: whether this version builds its engines; False: it lowers the graphs and ends there.
     """
 
     name: BackendName
@@ -68,9 +71,11 @@ class BackendRow:
     logits_variant: bool
     static_capacity: bool
     default_prefill_chunk: int
+    compiles: bool = True
 
 
 _RTX: Final = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
+_TRT: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 _CPU_CASTS: Final = (
     "ONNX Runtime computes it on CPUs through casts around float32 arithmetic: no faster than f32, and less exact"
 )
@@ -99,7 +104,8 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         name="tensorrt-rtx",
         title="TensorRT-RTX engines, built ahead of time on any machine",
         compute_capabilities=_RTX,
-        elsewhere="the back ends tensorrt and tensorrt-llm serve data-centre GPUs of SM 9.0 and 10.0",
+        elsewhere="the back ends tensorrt and tensorrt-llm serve data-centre GPUs of SM 9.0 and 10.0, and this version "
+        "does not build them yet",
         default_scheme="f16",
         schemes={
             "f16": SchemeSupport("f16", _RTX),
@@ -117,10 +123,32 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         static_capacity=True,
         default_prefill_chunk=512,
     ),
+    "tensorrt": BackendRow(
+        name="tensorrt",
+        title="graphs for TensorRT, whose engines are built on a machine with the GPU: lowered, not compiled yet",
+        compute_capabilities=_TRT,
+        elsewhere="the back end tensorrt-rtx serves SM 7.5 and 12.1",
+        default_scheme="bf16",
+        schemes={
+            "f16": SchemeSupport("f16", _TRT),
+            "bf16": SchemeSupport("bf16", _TRT),
+        },
+        refused_schemes={},
+        refused_features={
+            "a mixture of experts": "its graphs are those of tensorrt-rtx, which lacks NonZero for experts",
+            "soft-capped attention scores": "its graphs are those of tensorrt-rtx, whose Attention takes no softcap",
+        },
+        acceptance=("greedy", "coupled", "rejection", "block", "typical"),
+        draft_kinds=("ngram", "suffix", "none", "model"),
+        features=("logits", "token_logprobs"),
+        logits_variant=False,
+        static_capacity=True,
+        default_prefill_chunk=512,
+        compiles=False,
+    ),
 }
 
 UNBUILT_BACKENDS: Final[dict[str, str]] = {
-    "tensorrt": "TensorRT engines for one GPU, built on a machine that has it",
     "tensorrt-llm": "a checkpoint and serving files for TensorRT-LLM, for models that need several GPUs",
 }
 

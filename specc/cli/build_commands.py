@@ -56,10 +56,13 @@ def build_bundle(
     certificate = record_from_file(Certificate, file) if file.is_file() else None
     if as_json:
         shown = {"path": str(result.path), "changed": result.changed, "notes": list(result.plan.notes)}
+        shown |= {"pending": list(result.pending)} if result.pending else {}
         show_json(shown | {"certificate": None if certificate is None else certificate.status})
         return
     for note in result.plan.notes:
         OUT.print(f"note: {note}", markup=False)
+    if result.pending:
+        OUT.print(f"note: {len(result.pending)} files were not read, their digests are pending; a bundle has them all.")
     OUT.print(f"{result.path}{'' if result.changed else ' (unchanged)'}", markup=False)
     if certificate is not None:
         reason = f": {certificate.reason}" if certificate.reason else ""

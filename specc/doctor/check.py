@@ -16,7 +16,7 @@ from specc.plan.choices import choices_from_recipe
 from specc.plan.make import plan_from_recipe
 from specc.plan.plan import Plan
 from specc.recipe.load import recipe_from_file
-from specc.recipe.models import ModelDraft
+from specc.recipe.models import Eagle3Draft, ModelDraft
 from specc.recipe.schema import Recipe
 
 
@@ -52,7 +52,7 @@ def report_from_file(file: Path, overrides: tuple[str, ...], *, offline: bool) -
     except SpeccError as error:
         return Report((finding_from_error(error),), (), None)
     target = model_evidence("target", recipe.target, file.parent, offline=offline)
-    stated = recipe.draft if isinstance(recipe.draft, ModelDraft) else None
+    stated = recipe.draft if isinstance(recipe.draft, ModelDraft | Eagle3Draft) else None
     draft = None if stated is None else model_evidence("draft", stated, file.parent, offline=offline)
     return report_from_evidence(recipe, target, draft)
 

@@ -24,6 +24,12 @@ BACKEND: Final[dict[str, CodeRow]] = {
         "refused. Usually a full disk.",
         ExitStatus.ENVIRONMENT,
     ),
+    "SPC504": CodeRow(
+        "this version does not build the back end's engines",
+        "It plans for the back end and lowers its graphs, so memory, speed and graphs can be looked at without the "
+        "GPU; `specc build --stop-after lower` ends there. Its engines are not built yet.",
+        ExitStatus.USER_INPUT,
+    ),
     "SPC520": CodeRow(
         "TensorRT's parser refuses the graph",
         "specc lowers graphs to operators that the parser of the tested version has. Another version may lack one.",

@@ -44,9 +44,9 @@ DOCTOR: Final[dict[str, CodeRow]] = {
         "The second is right for several families; specc uses the stated head_dim.",
     ),
     "SPC337": CodeRow(
-        "A drafter head is given as a draft model",
+        "A drafter is not of the kind that the recipe says",
         "Heads such as EAGLE-3, DFlash, Medusa or native multi-token prediction draft from the target's hidden states "
-        "and have no layers of their own to read text with. Names of tensors tell what they are.",
+        "and have no layers of their own to read text with, as a draft model has. Names of tensors tell what they are.",
     ),
     "SPC338": CodeRow(
         "The head does not say which layers it listens to",

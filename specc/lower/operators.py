@@ -10,6 +10,7 @@ from typing import Final
 
 ONNXRUNTIME: Final = "onnxruntime"
 RTX: Final = "tensorrt-rtx"
+TENSORRT: Final = "tensorrt"
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class OperatorRow:
 
     Attributes:
         name: the operator.
-        onnxruntime, rtx: whether the back end takes it.
+        onnxruntime, rtx: whether the back end takes it; TensorRT shares the importer of TensorRT-RTX.
         note: what to know, or what to write instead.
     """
 
@@ -74,5 +75,5 @@ def refusal(operator: str, backend: str) -> str | None:
     row = OPERATORS.get(operator)
     if row is None:
         return "it is in no row of specc/lower/operators.py: measure it and add one"
-    taken = row.rtx if backend == RTX else row.onnxruntime
+    taken = row.onnxruntime if backend == ONNXRUNTIME else row.rtx
     return None if taken else row.note

@@ -14,7 +14,7 @@ from specc.lower.fold_query_groups import FOLD_QUERY_GROUPS
 from specc.lower.inline_conditionals import INLINE_CONDITIONALS
 from specc.lower.isolate_noise import ISOLATE_NOISE
 from specc.lower.lowering_pass import LoweringPass
-from specc.lower.operators import ONNXRUNTIME, RTX
+from specc.lower.operators import ONNXRUNTIME, RTX, TENSORRT
 from specc.lower.separate_names import SEPARATE_NAMES
 from specc.lower.split_topk import SPLIT_TOPK
 from specc.plan.plan import GraphPlan
@@ -22,6 +22,7 @@ from specc.plan.plan import GraphPlan
 PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
     ONNXRUNTIME: (FLOAT64_NOISE, SPLIT_TOPK, FOLD_QUERY_GROUPS, check_operators(ONNXRUNTIME)),
     RTX: (ISOLATE_NOISE, INLINE_CONDITIONALS, SEPARATE_NAMES, CHECK_TENSORRT, check_operators(RTX)),
+    TENSORRT: (ISOLATE_NOISE, INLINE_CONDITIONALS, SEPARATE_NAMES, CHECK_TENSORRT, check_operators(TENSORRT)),
 }
 
 

@@ -9,6 +9,7 @@ from specc.catalog.capabilities import BACKENDS, UNBUILT_BACKENDS, BackendRow, S
 from specc.catalog.gpus import GpuRow
 from specc.catalog.schemes import SCHEMES
 from specc.errors import SpeccError
+from specc.plan.plan import Plan
 from specc.recipe.models import ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
 
@@ -66,6 +67,22 @@ def choices_from_recipe(recipe: Recipe) -> Choices:
     return Choices(backend, gpu, scheme, support, capabilities, acceptance, draft_scheme, draft_support, tuple(notes))
 
 
+def check_compiles(recipe: Recipe, plan: Plan) -> None:
+    """Refuse what this version only lowers, before anything is lowered.
+
+    Raises:
+        SpeccError: SPC504.
+    """
+    if not BACKENDS[plan.backend.name].compiles:
+        raise SpeccError(
+            "SPC504",
+            recipe.place("backend", "name"),
+            f"engines of {plan.backend.name}",
+            "this version plans for it and lowers its graphs; it builds no engines of it yet",
+            "--stop-after lower, or backend: tensorrt-rtx where the GPU allows",
+        )
+
+
 def _unbuilt(recipe: Recipe, path: tuple[str, ...], got: str, fix: str) -> SpeccError:
     why = "specc knows it, but this version does not build it"
     return SpeccError("SPC301", recipe.place(*path), got, why, fix)
@@ -78,28 +95,26 @@ def _backend(recipe: Recipe, gpu: GpuRow, notes: list[str]) -> BackendRow:
         return row
     name = recipe.backend.name
     if name in UNBUILT_BACKENDS:
-        here = [row.name for row in BACKENDS.values() if _runs_on(row, gpu)]
+        here = [row.name for row in BACKENDS.values() if row.compiles and _runs_on(row, gpu)]
         fix = f"backend: {here[0]}" if here else _other_gpus()
         raise _unbuilt(recipe, ("backend", "name"), f"backend {name} ({UNBUILT_BACKENDS[name]})", fix)
+    if not BACKENDS[name].compiles:
+        notes.append(f"backend {name}: this version lowers its graphs (`--stop-after lower`) and builds no engines.")
     return BACKENDS[name]
 
 
 def _backend_from_gpu(recipe: Recipe, gpu: GpuRow) -> BackendRow:
     for row in BACKENDS.values():
-        if _runs_on(row, gpu):
+        if row.compiles and _runs_on(row, gpu):
             return row
     got = f"no back end of this version builds for {gpu.name} (SM {gpu.compute_capability})"
-    raise SpeccError("SPC303", recipe.place("gpu", "name"), got, _elsewhere(), _other_gpus())
+    raise SpeccError("SPC303", recipe.place("gpu", "name"), got, BACKENDS["tensorrt-rtx"].elsewhere, _other_gpus())
 
 
 def _runs_on(row: BackendRow, gpu: GpuRow) -> bool:
     if gpu.compute_capability is None:
         return not row.compute_capabilities
     return gpu.compute_capability in row.compute_capabilities
-
-
-def _elsewhere() -> str:
-    return f"{BACKENDS['tensorrt-rtx'].elsewhere}, and this version does not build them yet"
 
 
 def _other_gpus() -> str:
@@ -109,7 +124,7 @@ def _other_gpus() -> str:
 
 def _refuse_unbuilt_models(recipe: Recipe, backend: BackendRow) -> None:
     if recipe.draft.kind not in backend.draft_kinds:
-        model = f" ({recipe.draft.model})" if isinstance(recipe.draft, ModelDraft) else ""
+        model = f" ({recipe.draft.model})" if isinstance(recipe.draft, ModelChoice) else ""
         fix = "draft: " + ", or draft: ".join(f"{{kind: {kind}}}" for kind in backend.draft_kinds)
         raise _unbuilt(recipe, ("draft", "kind"), f"a draft of kind {recipe.draft.kind}{model}", fix)
     models = {"target": recipe.target} | ({"draft": recipe.draft} if isinstance(recipe.draft, ModelDraft) else {})
@@ -151,7 +166,7 @@ def _compute_capabilities(recipe: Recipe, backend: BackendRow, gpu: GpuRow) -> t
 
 def _wrong_capability(place: str, backend: BackendRow, got: str, fix: str) -> SpeccError:
     allowed = ", ".join(backend.compute_capabilities)
-    why = f"{backend.name} runs on SM {allowed}; {_elsewhere()}"
+    why = f"{backend.name} runs on SM {allowed}; {backend.elsewhere}"
     return SpeccError("SPC303", place, f"{backend.name} for {got}", why, fix)
 
 

@@ -21,7 +21,7 @@ from specc.plan.model_support import model_for_bundle
 from specc.plan.plan import DraftPlan, GraphPlan, Plan, TargetPlan
 from specc.plan.profiles import draft_profiles
 from specc.plan.same_tokens import check_same_tokens
-from specc.recipe.models import ModelDraft, NgramDraft, NoDraft, SelfDraft, SuffixDraft
+from specc.recipe.models import Eagle3Draft, ModelDraft, NgramDraft, NoDraft, SelfDraft, SuffixDraft
 from specc.recipe.schema import Recipe
 from specc.speculation.modes import DRAFT_SUPPORT, MODES
 
@@ -76,6 +76,8 @@ def draft_from_recipe(inputs: DraftInputs) -> DraftDecision:
             return _standalone(inputs)
         case SelfDraft(layers=layers):
             return _first_layers(inputs, layers)
+        case Eagle3Draft():
+            raise SpeccBug("a drafter that no back end feeds was planned")
 
 
 def _suffix(draft: SuffixDraft) -> SuffixDraftSpec:

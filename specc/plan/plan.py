@@ -68,7 +68,7 @@ class BackendPlan:
         compute_capabilities: SMs as `8.9`, ascending; empty on CPUs.
     """
 
-    name: Literal["onnxruntime", "tensorrt-rtx"]
+    name: Literal["onnxruntime", "tensorrt-rtx", "tensorrt"]
     profiles: tuple[ProfileSpec, ...]
     compute_capabilities: tuple[str, ...]
 

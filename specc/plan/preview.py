@@ -17,7 +17,7 @@ from specc.plan.plan import Fit, MemoryItem
 from specc.plan.prediction import Prediction, Unpredicted
 from specc.plan.remedies import Setting, remedies_from_demand
 from specc.plan.shape import ModelShape, eagle3_shape, shape_from_facts
-from specc.recipe.models import ModelChoice, ModelDraft, SelfDraft
+from specc.recipe.models import Eagle3Draft, ModelChoice, ModelDraft, SelfDraft
 from specc.recipe.schema import Recipe
 from specc.speculation.modes import MODES
 
@@ -29,7 +29,7 @@ class Facts:
     Attributes:
         target: of the target.
         draft: of the draft model; None without one.
-        drafter: a drafter that the recipe cannot name yet, `eagle3`; None: the recipe's own.
+        drafter: a drafter that is compared without being in the recipe, `eagle3`; None: the recipe's own.
     """
 
     target: ModelFacts
@@ -110,7 +110,7 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
     return Preview(
         name=recipe.name,
         target=recipe.target.model,
-        draft=recipe.draft.model if isinstance(recipe.draft, ModelDraft) else None,
+        draft=recipe.draft.model if isinstance(recipe.draft, ModelChoice) else None,
         scheme=target.scheme,
         draft_scheme=None if draft is None or draft.weights_only else draft.scheme,
         draft_kind=kind,
@@ -138,6 +138,9 @@ def demand_from_recipe(recipe: Recipe, facts: Facts, limits: LimitsSpec) -> Dema
     draft: ModelDemand | None = None
     if facts.drafter == "eagle3":
         draft = replace(target, form="eagle3")
+    elif isinstance(recipe.draft, Eagle3Draft):
+        own = target if recipe.draft.scheme is None else _model(recipe, recipe.draft, facts.target)
+        draft = replace(own, form="eagle3")
     elif isinstance(recipe.draft, ModelDraft) and facts.draft is not None:
         unrolled = recipe.draft.steps == "unrolled"
         steps = limits.default_gamma if unrolled else 1

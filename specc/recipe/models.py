@@ -105,6 +105,22 @@ class SelfDraft(Choice):
     )
 
 
+Taps: TypeAlias = Annotated[
+    tuple[Annotated[int, Field(ge=0, le=4095)], ...], Field(strict=False, min_length=1, max_length=8)
+]
+
+
+class Eagle3Draft(ModelChoice):
+    """An EAGLE-3 head: one layer over hidden states of the target, trained for it."""
+
+    kind: Literal["eagle3"] = Field(description="a head trained on the target's hidden states drafts.")
+    taps: Taps | None = Field(
+        default=None,
+        description="layers of the target whose outputs the head reads, in its order, counted from 0; absent: those of "
+        "its config.json.",
+    )
+
+
 DraftChoice: TypeAlias = Annotated[
-    NgramDraft | SuffixDraft | NoDraft | ModelDraft | SelfDraft, Field(discriminator="kind")
+    NgramDraft | SuffixDraft | NoDraft | ModelDraft | SelfDraft | Eagle3Draft, Field(discriminator="kind")
 ]

@@ -162,7 +162,7 @@ def test_values_of_the_wrong_form(old: str, new: str, place: str, got: str, fix:
     [
         ("scheme: f32", "scheme: fp7", "target.scheme", "unknown scheme `fp7`", "did you mean fp8?"),
         ("gpu: cpu", "gpu: h100", "gpu.name", "unknown GPU `h100`", "did you mean h100-sxm-80gb?"),
-        ("kind: ngram", "kind: eagle3", "draft", "unknown drafter kind `eagle3`", "choose one of them, as ngram"),
+        ("kind: ngram", "kind: medusa", "draft", "unknown drafter kind `medusa`", "choose one of them, as ngram"),
         ("onnxruntime", "onnx", "backend.name", "unknown back end `onnx`", "did you mean onnxruntime?"),
         ("coupled", "greddy", "acceptance", "unknown acceptance mode `greddy`", "did you mean greedy?"),
         ("[]", "[logit]", "features[0]", "unknown feature `logit`", "did you mean logits?"),

@@ -1,16 +1,40 @@
-"""Every shipped recipe loads, and plans or is refused by the name of what this version lacks."""
+"""Every shipped recipe loads, and plans; what this version does not build of it is refused by name."""
 
 from __future__ import annotations
 
 import pytest
 
-from specc.errors import SpeccError
 from specc.pipeline import plan_from_file
+from specc.plan.outlook import NOTHING_GIVEN
+from specc.plan.plan import Plan
+from specc.plan.prediction import Prediction
+from specc.plan.request import PlanRequest, planned_from_request
 from specc.recipe.load import recipe_from_file
 from tests.house.tree import ROOT
 
+CONFIGS = ROOT / "tests" / "configs"
+"""Public facts of models, in the form of their config.json."""
 RECIPES = {file.stem: file for file in sorted((ROOT / "recipes").glob("*.yaml"))}
-REFUSED = {"llama70b-h100": "tensorrt-llm"}
+IN_PACKAGES = ("smollm2-135m-cpu", "smollm2-135m-rtx")
+"""Recipes whose model an installed package brings."""
+MODELS = {
+    "llama70b-h100": ("llama-3.3-70b", "llama-3.2-1b"),
+    "llama70b-h100-bf16": ("llama-3.3-70b", "llama-3.2-1b"),
+    "llama70b-h200-eagle3": ("llama-3.3-70b", None),
+    "llama70b-h200-tensorrt": ("llama-3.3-70b", None),
+    "llama8b-l40s": ("llama-3.1-8b", "llama-3.2-1b"),
+    "mistral-nemo-rtx4090": ("mistral-nemo-12b", None),
+    "qwen2.5-7b-a10": ("qwen2.5-7b", "qwen2.5-0.5b"),
+    "qwen3-8b-rtx5090": ("qwen3-8b", "qwen3-0.6b"),
+}
+"""By recipe: the configurations of target and draft."""
+REFUSED = {
+    "llama70b-h100": "tensorrt-llm",
+    "llama70b-h100-bf16": "tensorrt-llm",
+    "llama70b-h200-eagle3": "eagle3",
+    "mistral-nemo-rtx4090": "w4a16",
+}
+"""What this version lacks for a recipe, as the refusal names it; all other recipes are built."""
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -18,17 +42,34 @@ def test_recipe_loads_and_is_named_like_its_file(name: str) -> None:
     assert recipe_from_file(RECIPES[name]).name == name
 
 
-@pytest.mark.parametrize("name", sorted(set(RECIPES) - set(REFUSED)))
-def test_recipe_plans(name: str) -> None:
+def test_every_recipe_is_planned_here() -> None:
+    assert set(RECIPES) == {*IN_PACKAGES, *MODELS}
+
+
+@pytest.mark.parametrize("name", IN_PACKAGES)
+def test_recipe_of_a_package_plans(name: str) -> None:
     plan = plan_from_file(RECIPES[name], (), offline=True)
     assert plan.name == name
     assert sum(item.bytes for item in plan.memory) > 0
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_recipe_is_refused_by_name(name: str) -> None:
-    with pytest.raises(SpeccError, match=REFUSED[name]):
-        plan_from_file(RECIPES[name], (), offline=True)
+@pytest.mark.parametrize("name", MODELS)
+def test_recipe_plans_from_its_models_configurations(name: str) -> None:
+    """It fits its GPU and pays at batch 1, and what this version lacks is named."""
+    target, draft = MODELS[name]
+    draft_config = None if draft is None else CONFIGS / f"{draft}.json"
+    request = PlanRequest(RECIPES[name], (), CONFIGS / f"{target}.json", draft_config, offline=True)
+    planned = planned_from_request(request, NOTHING_GIVEN)
+    assert not isinstance(planned, Plan)
+    assert planned.available is not None
+    assert 0.2 * planned.available < planned.memory_bytes <= planned.available
+    assert isinstance(planned.prediction, Prediction)
+    assert planned.prediction.best_gamma > 0
+    if name in REFUSED:
+        assert planned.refused is not None
+        assert REFUSED[name] in planned.refused
+    else:
+        assert planned.refused is None
 
 
 def test_the_demo_recipes_are_there() -> None:

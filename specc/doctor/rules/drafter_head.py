@@ -9,24 +9,43 @@ from specc.doctor.evidence import ModelEvidence, PairEvidence
 from specc.doctor.finding import Finding, Fix
 from specc.doctor.head_kind import HeadKind, head_kind, stated_taps, tensor_named
 from specc.doctor.rule import Rule
+from specc.recipe.models import Eagle3Draft
 
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:
     draft = pair.draft
-    kind = None if draft is None else head_kind(draft)
-    if draft is None or kind is None:
+    if draft is None:
         return
+    kind, stated = head_kind(draft), pair.recipe.draft
     place = pair.recipe.place("draft", "model")
-    evidence = (("kind: model", pair.recipe.place("draft", "kind")), (f"`{kind.told_by}`", draft.choice.model))
-    message = f"This is a {kind.name} head: it drafts from the target's hidden states and is no model of its own."
-    fix = Fix("draft: {kind: ngram}, or a small model of the same tokenizer")
-    yield Finding("SPC337", "error", place, evidence, message, fix)
-    yield from _taps(draft, kind, place)
+    named = (f"kind: {stated.kind}", pair.recipe.place("draft", "kind"))
+    if kind is None:
+        if isinstance(stated, Eagle3Draft) and draft.config is not None:
+            message = "This is a model of its own: it has no projection of the target's hidden states."
+            evidence = (named, ("no `fc.weight`", draft.config_place))
+            fix = Fix("kind: model, or name an EAGLE-3 head of this target")
+            yield Finding("SPC337", "error", place, evidence, message, fix)
+        return
+    if not (isinstance(stated, Eagle3Draft) and kind.name == "EAGLE-3"):
+        message = f"This is a {kind.name} head: it drafts from the target's hidden states and is no model of its own."
+        fix = Fix("draft: {kind: ngram}, or a small model of the same tokenizer")
+        yield Finding("SPC337", "error", place, (named, (f"`{kind.told_by}`", draft.choice.model)), message, fix)
+    if _tap_count(pair, draft) is None:
+        yield from _no_taps(draft, kind, place)
     yield from _width(pair, draft, kind, place)
 
 
-def _taps(draft: ModelEvidence, kind: HeadKind, place: str) -> Iterator[Finding]:
-    if not kind.taps or draft.config is None or stated_taps(draft.config) is not None:
+def _tap_count(pair: PairEvidence, draft: ModelEvidence) -> int | None:
+    """Return how many layers the recipe, or the head's configuration, says that it reads."""
+    stated = pair.recipe.draft
+    if isinstance(stated, Eagle3Draft) and stated.taps is not None:
+        return len(stated.taps)
+    taps = stated_taps(draft.config) if draft.config is not None else None
+    return None if taps is None else taps[0].count(",") + 1
+
+
+def _no_taps(draft: ModelEvidence, kind: HeadKind, place: str) -> Iterator[Finding]:
+    if not kind.taps or draft.config is None:
         return
     evidence = ((kind.name, f"`{kind.told_by}`"), ("no list of tap layers", str(draft.config.path)))
     message = (
@@ -46,8 +65,7 @@ def _width(pair: PairEvidence, draft: ModelEvidence, kind: HeadKind, place: str)
     if fc is None or target is None or len(fc.shape) != 2:
         return
     into, hidden = fc.shape[1], target.hidden_size
-    taps = stated_taps(draft.config) if draft.config is not None else None
-    count = 2 if not kind.taps else None if taps is None else taps[0].count(",") + 1
+    count = _tap_count(pair, draft) if kind.taps else 2
     if into % hidden == 0 and count in (None, into // hidden):
         return
     expected = f"{'k' if count is None else count} x {hidden}"

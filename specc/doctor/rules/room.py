@@ -16,8 +16,8 @@ from specc.doctor.finding import Finding, Fix
 from specc.doctor.rule import Rule
 from specc.plan.plan import Plan
 
-ENGINE_COPIES: Final = {"onnxruntime": 0, "tensorrt-rtx": 1}
-"""How many further copies of the weights the engines of a back end hold."""
+ENGINE_COPIES: Final = {"onnxruntime": 0, "tensorrt-rtx": 1, "tensorrt": 0}
+"""How many further copies of the weights the engines of a back end hold; of TensorRT this version makes no engines."""
 
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:

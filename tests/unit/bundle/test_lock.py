@@ -20,7 +20,7 @@ def _lock(folder: Path, revision: str | None = "r1", onnx: str = "1.20") -> Reci
         if not file.exists():
             file.write_text(file.name)
     sources = {"target": SourceFiles("acme/model", revision, files)}
-    return lock_from_sources(sources, {"onnx": onnx}, DigestMemory(None))
+    return lock_from_sources(sources, {"onnx": onnx}, DigestMemory(None).sha256)
 
 
 def test_the_same_files_elsewhere_are_the_same_lock(tmp_path: Path) -> None:
@@ -34,10 +34,12 @@ def test_the_same_files_elsewhere_are_the_same_lock(tmp_path: Path) -> None:
 
 def test_a_single_file_is_named_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
-    lock = lock_from_sources({"target": SourceFiles("m", None, (tmp_path / "model.gguf",))}, {}, DigestMemory(None))
+    lock = lock_from_sources(
+        {"target": SourceFiles("m", None, (tmp_path / "model.gguf",))}, {}, DigestMemory(None).sha256
+    )
     assert [(file.name, file.size) for file in lock.sources["target"].files] == [("model.gguf", 4)]
     with pytest.raises(SpeccBug):
-        lock_from_sources({"target": SourceFiles("m", None, ())}, {}, DigestMemory(None))
+        lock_from_sources({"target": SourceFiles("m", None, ())}, {}, DigestMemory(None).sha256)
 
 
 def test_every_difference_is_listed(tmp_path: Path) -> None:

@@ -172,3 +172,55 @@ def test_a_file_replaced_while_it_is_read_is_not_remembered(tmp_path: Path, monk
     monkeypatch.setattr(memory, "sha256_from_file", replaced)
     assert digests.sha256(file) == _digest(b"content")
     assert not (tmp_path / "digests").exists()
+
+
+@pytest.fixture
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let files of a few bytes count as too big to be read for a name."""
+    monkeypatch.setattr(memory, "PENDING_BYTES", 4)
+
+
+@pytest.mark.usefixtures("any_size")
+def test_a_big_file_is_named_without_being_read(tmp_path: Path, reads: list[str]) -> None:
+    file = _settled_file(tmp_path / "a", b"content")
+    named = DigestMemory(tmp_path / "digests").identity(file)
+    assert named.startswith(memory.PENDING)
+    later = DigestMemory(tmp_path / "digests")
+    assert (later.identity(file), later.pending(file)) == (named, named)
+    assert reads == []
+    assert later.sha256(file) == later.identity(file) == _digest(b"content")
+    assert later.pending(file) is None
+    assert reads == ["a"]
+    assert DigestMemory(tmp_path / "digests").identity(file) == _digest(b"content")
+
+
+@pytest.mark.usefixtures("any_size")
+def test_a_name_goes_over_links_and_not_over_changes(tmp_path: Path, reads: list[str]) -> None:
+    file = _settled_file(tmp_path / "a", b"content")
+    digests = DigestMemory(tmp_path / "digests")
+    named = digests.identity(file)
+    place_file(file, tmp_path / "b", digests, link_bytes=0)
+    assert DigestMemory(tmp_path / "digests").identity(tmp_path / "b") == named
+    times = file.stat()
+    file.write_bytes(b"CONTENT")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    time.sleep(1.5 * memory.FINE_NS / 1e9)
+    assert digests.identity(file) != named
+    assert reads == []
+
+
+@pytest.mark.usefixtures("any_size")
+def test_a_file_that_may_still_be_changing_gets_a_name_once(tmp_path: Path) -> None:
+    digests = DigestMemory(tmp_path / "digests")
+    (tmp_path / "a").write_bytes(b"content")
+    assert digests.identity(tmp_path / "a") != digests.identity(tmp_path / "a")
+    assert digests.pending(tmp_path / "a") is None
+
+
+@pytest.mark.usefixtures("any_size")
+def test_rehash_reads_and_a_small_file_is_read(tmp_path: Path) -> None:
+    file = _settled_file(tmp_path / "a", b"content")
+    DigestMemory(tmp_path / "digests").identity(file)
+    assert DigestMemory(tmp_path / "digests", rehash=True).identity(file) == _digest(b"content")
+    small = _settled_file(tmp_path / "s", b"abc")
+    assert DigestMemory(tmp_path / "digests").identity(small) == _digest(b"abc")

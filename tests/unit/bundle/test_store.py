@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from specc.bundle import memory
 from specc.bundle.digests import key_from_parts, sha256_from_file
 from specc.bundle.flock import wait_lock
 from specc.bundle.objects import OBJECT_FILE, cache_folder
@@ -246,3 +247,35 @@ def test_where_the_cache_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def _homeless() -> Path:
     raise RuntimeError("no home")
+
+
+def test_an_object_over_files_that_were_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found again without reading them, and made again when one of them changes, whatever its times say."""
+    monkeypatch.setattr(memory, "PENDING_BYTES", 4)
+    source = tmp_path / "source"
+    source.write_bytes(b"weights")
+    time.sleep(1.5 * memory.FINE_NS / 1e9)
+    calls: list[Path] = []
+
+    def obtained() -> str:
+        with Store(tmp_path / "store") as store:
+            store.digests.identity(source)
+
+            def produce(folder: Path) -> None:
+                calls.append(folder)
+                store.place(source, folder / "linked", link_bytes=0)
+
+            store.obtain(KEY, produce, "an object")
+            return store.files(KEY)["linked"].sha256
+
+    with monkeypatch.context() as blind:
+        blind.setattr(memory, "sha256_from_file", None)
+        named = obtained()
+        assert named.startswith(memory.PENDING)
+        assert (obtained(), len(calls)) == (named, 1)
+    times = source.stat()
+    source.write_bytes(b"WEIGHTS")
+    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+    time.sleep(1.5 * memory.FINE_NS / 1e9)
+    assert obtained() != named
+    assert len(calls) == 2

@@ -173,7 +173,7 @@ def test_every_back_end_states_what_its_runtime_takes() -> None:
         (("gpu=rtx-5090", "draft.steps=unrolled", "gamma=4", "limits.max_batch=17"), LLAMA_8B,
          ["limits.prefill_chunk", "draft.steps", "limits.max_batch", "limits.max_input", "gpu"]),
         (("backend=tensorrt", "gpu=rtx-3090", "limits.max_batch=10", "limits.prefill_chunk=1024"), LLAMA_8B,
-         ["limits.prefill_chunk", "limits.max_batch", "limits.max_input", "target.scheme", "target.scheme", "gpu"]),
+         ["limits.prefill_chunk", "limits.max_batch", "limits.max_input", "gpu"]),
     ],
 )  # fmt: skip
 def test_every_remedy_makes_it_fit(tmp_path: Path, overrides: tuple[str, ...], target: ModelFacts, named) -> None:
