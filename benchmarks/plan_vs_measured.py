@@ -16,7 +16,8 @@ from specc.bundle.manifest import Manifest
 from specc.bundle.read import open_bundle
 from specc.bundle.record import record_from_file
 from specc.certify.certificate import vocabulary_size
-from specc.certify.step_costs import PAST, measure_step_costs
+from specc.certify.step_costs import measure_step_costs
+from specc.plan.calls import CACHED
 from specc.plan.device import device_from_machine
 from specc.plan.plan import PLAN_FILE, Plan
 from specc.plan.roofline import call_seconds
@@ -33,7 +34,7 @@ def predicted_seconds(plan: Plan, tokens: int) -> dict[int, float]:
     """Return the model's T(1,S) up to so many tokens, on this machine as it is now."""
     device = device_from_machine(machine_from_probe(probe_from_machine()))
     shape = shape_from_facts(plan.target.facts, plan.target.scheme, plan.graph.compute_dtype)
-    return {count: call_seconds(shape, device, 1, count, PAST) for count in range(1, tokens + 1)}
+    return {count: call_seconds(shape, device, 1, count, CACHED) for count in range(1, tokens + 1)}
 
 
 def measured_seconds(bundle: Path, manifest: Manifest) -> dict[int, float]:

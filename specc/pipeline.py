@@ -46,6 +46,7 @@ from specc.plan.sources import Sources, sources_from_recipe
 from specc.probe.result import remembered_machine
 from specc.progress import Progress
 from specc.recipe.load import recipe_from_file
+from specc.report.bundle_report import write_bundle_report
 from specc.stage_keys import StageKeys
 from specc.stages import Stage
 from specc.toolchain import base_toolchain
@@ -235,9 +236,12 @@ def tokenizer_from_source(inputs: Inputs) -> Path:
 def bundle_from_engines(
     inputs: Inputs, engines: tuple[Path, ...], destination: Path, certify: CertifyRequest | None
 ) -> bool:
-    """Assemble, certify and publish the bundle; return whether the destination changed."""
+    """Assemble, certify, report on and publish the bundle; return whether the destination changed."""
     tokenizer = tokenizer_from_source(inputs)
     with staging_folder(destination) as staging:
         write_bundle(staging, inputs.plan, inputs.lock, engines=engines, tokenizer=tokenizer, store=inputs.store)
         pass_gate(staging, destination, certify, inputs.progress)
-        return publish_bundle(staging, destination, inputs.store.digests)
+        write_bundle_report(staging)
+        changed = publish_bundle(staging, destination, inputs.store.digests)
+    write_bundle_report(destination)  # of an unchanged bundle it may tell of a new certificate
+    return changed

@@ -6,10 +6,13 @@ import ctypes
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.browser import browser_program
 
 # Read by native libraries when they are first imported, so set before any test module is.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -38,6 +41,13 @@ def _gpu_count() -> int:
     return count.value
 
 
+# What tests of a marker need: the words for its absence, and whether it is here.
+NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
+    "gpu": ("no NVIDIA GPU", lambda: _gpu_count() > 0),
+    "browser": ("no Chromium", lambda: browser_program() is not None),
+}
+
+
 def pytest_unconfigure() -> None:
     if not IS_WORKER:
         shutil.rmtree(os.environ["SPECC_CACHE"], ignore_errors=True)
@@ -50,17 +60,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    gpu_items = [item for item in items if item.get_closest_marker("gpu")]
-    if gpu_items and _gpu_count() == 0:
-        for item in gpu_items:
-            item.add_marker(pytest.mark.skip(reason="gpu: no NVIDIA GPU on this machine"))
+    for marker, (lacking, is_here) in NEEDS.items():
+        marked = [item for item in items if item.get_closest_marker(marker)]
+        if marked and not is_here():
+            for item in marked:
+                item.add_marker(pytest.mark.skip(reason=f"{marker}: {lacking} on this machine"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "gpu" in report.keywords]
-    if skipped:
-        terminalreporter.section("GPU tests")
-        terminalreporter.line(f"{len(skipped)} tests marked gpu did NOT run: no NVIDIA GPU on this machine.")
+    for marker, (lacking, _) in NEEDS.items():
+        skipped = [report for report in terminalreporter.stats.get("skipped", []) if marker in report.keywords]
+        if skipped:
+            terminalreporter.section(f"tests marked {marker}")
+            terminalreporter.line(f"{len(skipped)} tests marked {marker} did NOT run: {lacking} on this machine.")
     files = [file for folder in ("specc", "tests") for file in (ROOT / folder).rglob("*.py")]
     sizes = {file: len(file.read_text().splitlines()) for file in files}
     long = {file: lines for file, lines in sizes.items() if lines > LONG_FILE}

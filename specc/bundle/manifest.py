@@ -14,6 +14,7 @@ from specc.bundle.drafts import DraftSpec
 
 MANIFEST_FILE: Final = "manifest.json"
 MANIFEST_DIGEST_FILE: Final = "manifest.sha256"
+REPORT_FILE: Final = "report.html"
 SCHEMA_VERSION: Final = 1
 ABI_MAJOR: Final = 1
 ABI_MINOR: Final = 2

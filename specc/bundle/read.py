@@ -16,6 +16,7 @@ from specc.bundle.manifest import (
     ABI_MAJOR,
     MANIFEST_DIGEST_FILE,
     MANIFEST_FILE,
+    REPORT_FILE,
     SCHEMA_VERSION,
     Manifest,
 )
@@ -26,7 +27,7 @@ from specc.errors import SpeccError
 Verify: TypeAlias = Literal["sizes", "full"]
 
 _NAMED: Final = 5  # files that one error names
-_OWN_FILES: Final = frozenset({MANIFEST_FILE, MANIFEST_DIGEST_FILE, CERTIFICATE_FILE})
+_OWN_FILES: Final = frozenset({MANIFEST_FILE, MANIFEST_DIGEST_FILE, CERTIFICATE_FILE, REPORT_FILE})
 _BUILD_AGAIN: Final = "copy the bundle again, or build it again"
 
 

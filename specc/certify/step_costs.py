@@ -16,6 +16,7 @@ import numpy as np
 
 from specc.bundle.certificate import StepCost
 from specc.bundle.manifest import LimitsSpec, ProfileSpec
+from specc.plan.calls import cached_tokens, logit_rows_of, shapes_from_limits
 from specc.runtime.runners.runner import Arrays, TargetRunner, neutral_inputs
 
 Clock: TypeAlias = Callable[[], float]
@@ -24,7 +25,6 @@ DEFAULT_BUDGET_S: Final = 4.0
 MIN_ROUNDS: Final = 3
 MAX_ROUNDS: Final = 25
 WARM_UP_SHARE: Final = 0.5
-PAST: Final = 128
 
 
 @dataclass(frozen=True, order=True)
@@ -61,7 +61,7 @@ def measure_step_costs(
         Costs in ascending (B,S); at least that of one row of one token.
     """
     rng = np.random.default_rng(seed)
-    past = max(0, min(PAST, limits.max_length - limits.prefill_chunk))
+    past = cached_tokens(limits)
     runner.reserve(limits.max_batch, past + limits.prefill_chunk + runner.spec.steps - 1)
 
     def seconds(shape: _Shape) -> float:
@@ -82,25 +82,15 @@ def measure_step_costs(
 
 
 def measured_shapes(limits: LimitsSpec, profiles: tuple[ProfileSpec, ...]) -> list[_Shape]:
-    """Return the shapes to measure that a profile admits, in ascending B*S.
-
-    B is 1, 2, 4, ... and max_batch; S is 1, 2, 3, 5, max_gamma + 1 and prefill_chunk.
-    """
-    batches = {1 << power for power in range(limits.max_batch.bit_length())} | {limits.max_batch}
-    row_tokens = {1, 2, 3, 5, limits.max_gamma + 1, limits.prefill_chunk}
-    shapes = [_Shape(b, s) for b in batches for s in row_tokens if s <= limits.prefill_chunk]
-    admitted = [shape for shape in shapes if any(_admits(profile, shape, limits) for profile in profiles)]
-    return sorted(admitted, key=lambda shape: (shape.batch * shape.tokens, shape))
+    """Return the shapes to measure that a profile admits, in ascending B*S."""
+    shapes = [_Shape(batch, tokens) for batch, tokens in shapes_from_limits(limits)]
+    return [shape for shape in shapes if any(_admits(profile, shape, limits) for profile in profiles)]
 
 
 def _admits(profile: ProfileSpec, shape: _Shape, limits: LimitsSpec) -> bool:
     needed = ((profile.batch, shape.batch), (profile.tokens, shape.tokens))
-    rows = _logit_rows(shape, limits)
+    rows = logit_rows_of(shape.tokens, limits)
     return all(low <= value <= high for (low, _, high), value in (*needed, (profile.logit_rows, rows)))
-
-
-def _logit_rows(shape: _Shape, limits: LimitsSpec) -> int:
-    return shape.tokens if shape.tokens <= limits.max_gamma + 1 else 1
 
 
 def _warm_up(shapes: list[_Shape], seconds: Callable[[_Shape], float], budget_s: float) -> dict[_Shape, float]:
@@ -118,7 +108,7 @@ def _warm_up(shapes: list[_Shape], seconds: Callable[[_Shape], float], budget_s:
 
 
 def _step_inputs(runner: TargetRunner, shape: _Shape, limits: LimitsSpec, past: int, ids: np.ndarray) -> Arrays:
-    batch, rows = shape.batch, _logit_rows(shape, limits)
+    batch, rows = shape.batch, logit_rows_of(shape.tokens, limits)
     first = shape.tokens - rows
     given: Arrays = {
         "input_ids": ids.astype(np.int64),

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from specc.bundle.read import open_bundle
-from specc.bundle.record import json_from_record, text_from_record
+from specc.bundle.record import json_from_record, record_from_file, text_from_record
 from specc.certify.bench import BenchRequest, bench_from_session
 from specc.certify.certificate import certify_bundle
+from specc.certify.outlook import outlook_from_bundle
 from specc.certify.prompt_file import ids_from_input, prompts_from_jsonl
 from specc.certify.request import CertifyRequest
 from specc.certify.verdict import refuse_failed
@@ -20,17 +21,22 @@ from specc.cli.prompts import prompts_from_options
 from specc.cli.reports import show_bench, show_bundle, show_certificate
 from specc.cli.show import OUT, progress_bars, show_json
 from specc.cli.write import write_text
+from specc.plan.plan import PLAN_FILE, Plan
+from specc.report.bundle_report import write_bundle_report
 from specc.runtime import GenerationParams, Session
 from specc.runtime.request import mode_from_name
 
 
 def inspect(bundle: BundleFolder, as_json: AsJson = False) -> None:
-    """Show what a bundle holds, after checking every file's digest."""
+    """Show what a bundle holds, after checking every file's digest, and the speed-up by its measured step costs."""
     manifest = open_bundle(bundle, "full")
+    outlook = outlook_from_bundle(bundle, manifest, record_from_file(Plan, bundle / PLAN_FILE))
     if as_json:
-        show_json(json_from_record(manifest))
+        fields = json_from_record(manifest)
+        assert isinstance(fields, dict)
+        show_json(fields | {"measured_prediction": None if outlook is None else json_from_record(outlook)})
         return
-    show_bundle(manifest, bundle)
+    show_bundle(manifest, bundle, outlook)
 
 
 def run(
@@ -129,7 +135,7 @@ def verify(
 ) -> None:
     """Check that speculation keeps the text, that sampling has its law and that logits are the reference's.
 
-    Step costs are measured too; all of it goes into certificate.json.
+    Step costs are measured too; all of it goes into certificate.json, and the report is written anew.
     """
     own = None if prompts is None else prompts_from_jsonl(prompts, chat=chat)
     request = CertifyRequest(
@@ -140,6 +146,7 @@ def verify(
     )
     with progress_bars() as bars:
         certificate = certify_bundle(bundle, request, bars)
+    write_bundle_report(bundle)
     if as_json:
         show_json(json_from_record(certificate))
     else:

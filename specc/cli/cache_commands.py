@@ -10,7 +10,8 @@ import typer
 from specc.bundle.record import json_from_record
 from specc.bundle.store import Store
 from specc.cli.options import AsJson
-from specc.cli.show import OUT, bytes_text, show_json, show_table
+from specc.cli.show import OUT, show_json, show_table
+from specc.report.numbers import bytes_text
 
 app = typer.Typer(
     help="The store of built objects: list it, free space.",

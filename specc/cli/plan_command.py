@@ -10,7 +10,8 @@ import typer
 
 from specc.bundle.record import json_from_record
 from specc.cli.options import AsJson, Offline, Overrides, RecipeFile
-from specc.cli.show import OUT, bytes_text, show_json, show_pairs, show_table
+from specc.cli.show import OUT, show_json, show_pairs, show_table
+from specc.cli.write import write_text
 from specc.errors import SpeccError
 from specc.plan.compare import COLUMNS, comparison_row, interval_text
 from specc.plan.outlook import Given
@@ -26,6 +27,7 @@ from specc.plan.request import (
     preview_from_request,
 )
 from specc.probe.result import remembered_machine
+from specc.report.numbers import bytes_text
 
 ConfigFile = Annotated[
     Path | None,
@@ -49,6 +51,11 @@ CompareOption = Annotated[
     ),
 ]
 
+ReportFile = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write the plan as one HTML page.", show_default=False),
+]
+
 DOES_NOT_FIT: Final = "SPC305"
 """The one refusal that is shown with its table of memory: what it does not fit by."""
 WIDTH: Final = 66
@@ -68,19 +75,26 @@ def plan(
     compare: CompareOption = None,
     as_json: AsJson = False,
     offline: Offline = False,
+    report: ReportFile = None,
 ) -> None:
     """Decide everything that a build needs and show it: sizes, limits, memory, and the speed-up to expect."""
     stated = (*(overrides or ()), *(() if workload is None else (f"workload={workload}",)))
     request = PlanRequest(recipe, stated, config, draft_config, acceptance, offline)
     if compare is not None:
+        if report is not None:
+            raise SpeccError(
+                "SPC906", "--report", "given with --compare", "a report is about one plan", "give one of the two"
+            )
         _compare(request, compare, as_json=as_json)
         return
     try:
         planned = planned_from_request(request, _given())
     except SpeccError as error:
-        if error.code == DOES_NOT_FIT and not as_json:
-            _show_preview(preview_from_request(request, _given()))
+        if error.code == DOES_NOT_FIT:
+            _show_unfit(request, report, as_json=as_json)
         raise
+    if report is not None:
+        _write_report(request, planned, report)
     if as_json:
         check_request_gates(request, planned)
         show_json(json_from_record(planned))
@@ -90,6 +104,20 @@ def plan(
     else:
         _show_preview(planned)
     check_request_gates(request, planned)
+
+
+def _show_unfit(request: PlanRequest, report: Path | None, *, as_json: bool) -> None:
+    preview = preview_from_request(request, _given())
+    if report is not None:
+        _write_report(request, preview, report)
+    if not as_json:
+        _show_preview(preview)
+
+
+def _write_report(request: PlanRequest, planned: Plan | Preview, file: Path) -> None:
+    from specc.report.plan_report import html_from_request  # its libraries are needed for nothing else
+
+    write_text(file, html_from_request(request, planned))
 
 
 def _given() -> Given:
@@ -187,7 +215,11 @@ def _show_prediction(outlook: Prediction | Unpredicted) -> None:
         return
     middle, low, high = outlook.acceptance.mid, outlook.acceptance.low, outlook.acceptance.high
     shown = ", ".join(f"{m:.2f} ({a:.2f}-{b:.2f})" for a, m, b in zip(low, middle, high, strict=True))
-    ends = "no batch up to 4096" if outlook.crossover_batch is None else f"batch {outlook.crossover_batch}"
+    ends = (
+        f"no batch up to {outlook.crossover_limit}"
+        if outlook.crossover_batch is None
+        else f"batch {outlook.crossover_batch}"
+    )
     best = "0 at batch 1: AR decoding is the fastest"
     if outlook.best_gamma:
         best = f"{outlook.best_gamma} at batch 1"

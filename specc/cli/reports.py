@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from specc.bundle.certificate import Certificate, ParityCheck, ReferenceCheck, SamplerCheck
-from specc.bundle.manifest import Manifest
+from specc.bundle.manifest import REPORT_FILE, Manifest
 from specc.certify.bench import BenchReport
-from specc.cli.show import OUT, bytes_text, show_pairs, show_table
+from specc.cli.show import OUT, show_pairs, show_table
+from specc.plan.compare import interval_text
+from specc.plan.prediction import Outlook, Prediction
+from specc.report.numbers import bytes_text
 
 
-def show_bundle(manifest: Manifest, bundle: Path) -> None:
-    """Print what a bundle is and holds."""
+def show_bundle(manifest: Manifest, bundle: Path, outlook: Outlook | None) -> None:
+    """Print what a bundle is and holds, and its prediction by measured step costs."""
     limits, sampling = manifest.limits, manifest.sampling
     show_pairs(
         [
@@ -29,6 +32,8 @@ def show_bundle(manifest: Manifest, bundle: Path) -> None:
              f"length {limits.max_length}")),
             ("sampling", (f"temperature {sampling.temperature}, top_k {sampling.top_k}, top_p {sampling.top_p}, "
              f"min_p {sampling.min_p} (from {sampling.source})")),
+            ("speed-up", _measured_speedup(outlook)),
+            *([("report", str(bundle / REPORT_FILE))] if (bundle / REPORT_FILE).is_file() else []),
         ]
     )  # fmt: skip
     OUT.print()
@@ -44,6 +49,15 @@ def show_bundle(manifest: Manifest, bundle: Path) -> None:
     show_table(["file", "size", "sha256"], files, right=frozenset({1}))
     for note in manifest.notes:
         OUT.print(f"note: {note}", markup=False)
+
+
+def _measured_speedup(outlook: Outlook | None) -> str:
+    if not isinstance(outlook, Prediction):
+        return "no step costs were measured" if outlook is None else outlook.reason
+    first = outlook.at_batch(1)
+    if outlook.best_gamma == 0:
+        return "by measured step costs AR decoding is the fastest at batch 1"
+    return f"{interval_text(first.speedup)} at batch 1 with gamma {first.gamma}, by measured step costs"
 
 
 def show_certificate(certificate: Certificate) -> None:

@@ -46,16 +46,6 @@ def show_table(columns: list[str], rows: list[list[str]], right: frozenset[int] 
     OUT.print(table)
 
 
-def bytes_text(count: int) -> str:
-    """Return a number of bytes as people read it, in powers of 1024."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024 or unit == "GiB":
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    raise AssertionError
-
-
 class Bars:
     """Progress bars of long stages, one a stage, on standard error."""
 

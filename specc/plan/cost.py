@@ -1,11 +1,12 @@
 """Speculation against AR decoding: seconds of a round, tokens it yields, and what follows from both.
 
-speed-up = E(acceptance, gamma) * T(B, 1) / (T(B, gamma + 1) + T_draft(B, gamma) + T_round). All of it from
-`specc/plan/roofline.py`, or from measured step costs in its place. Derived in docs/planning.md.
+speed-up = E(acceptance, gamma) * T(B, 1) / (T(B, gamma + 1) + T_draft(B, gamma) + T_round). The seconds come
+from `specc/plan/roofline.py`, or after a build from the measured step costs in its place. Derived in docs/planning.md.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,9 +48,98 @@ class Acceptance:
         return (reading + reading[-1:] * gamma)[:gamma]
 
 
+def rounded(value: float) -> float:
+    """Return a number to four digits, as a plan states predictions."""
+    return float(f"{value:.4g}")
+
+
+class RoundCosts(ABC):
+    """What calls cost, whoever says so, and what follows for speculation."""
+
+    @abstractmethod
+    def ar_seconds(self, batch: int) -> float:
+        """Return the seconds of one AR step."""
+
+    @abstractmethod
+    def verify_seconds(self, batch: int, gamma: int) -> float:
+        """Return the seconds of one target call that verifies `gamma` drafts a row."""
+
+    @abstractmethod
+    def drafting_seconds(self, batch: int, gamma: int) -> float:
+        """Return what a round spends beside the target's call; 0 where nothing is drafted."""
+
+    @abstractmethod
+    def ttft_seconds(self) -> tuple[float, float]:
+        """Return the seconds to the first token of a typical prompt: of AR, and with the draft's prefill."""
+
+    @abstractmethod
+    def spread(self) -> float:
+        """Return the share of a speed-up by which these seconds may miss."""
+
+    def speedup(self, acceptance: tuple[float, ...], batch: int, gamma: int) -> float:
+        """Return the predicted tokens per second over those of AR decoding, for one reading of the acceptance."""
+        return predicted_speedup(
+            acceptance,
+            gamma,
+            lambda tokens: self.verify_seconds(batch, tokens - 1),
+            lambda drafts: self.drafting_seconds(batch, drafts),
+        )
+
+    def speedup_interval(self, acceptance: Acceptance, batch: int, gamma: int) -> Interval:
+        """Return the speed-up over the acceptance's interval, widened by how far the seconds may be wrong."""
+        if gamma == 0:
+            return Interval(1.0, 1.0, 1.0)
+        low, mid, high = (
+            self.speedup(reading, batch, gamma) for reading in (acceptance.low, acceptance.mid, acceptance.high)
+        )
+        return Interval(low * (1 - self.spread()), mid, high * (1 + self.spread()))
+
+    def best_gamma(self, acceptance: Acceptance, batch: int, max_gamma: int) -> int:
+        """Return the gamma from 0 to `max_gamma` with the largest speed-up at the middle acceptance."""
+        return best_gamma(
+            acceptance.mid,
+            lambda tokens: self.verify_seconds(batch, tokens - 1),
+            max_gamma,
+            lambda drafts: self.drafting_seconds(batch, drafts),
+        ).gamma
+
+    def break_even(self, batch: int, gamma: int) -> float | None:
+        """Return the acceptance, equal at all positions, at which speculation is as fast as AR; None: at no one."""
+        round_seconds = self.verify_seconds(batch, gamma) + self.drafting_seconds(batch, gamma)
+        tokens = round_seconds / self.ar_seconds(batch)
+        return acceptance_from_mal(tokens, gamma) if gamma > 0 and tokens <= gamma + 1 else None
+
+    def crossover(self, acceptance: Acceptance, max_gamma: int, limit: int = CROSSOVER_LIMIT) -> int | None:
+        """Return the smallest batch from which no gamma pays, by halving; None: it pays up to the limit.
+
+        The gain falls with the batch except where a fixed overhead still shrinks, so the search is over a falling
+        function once the first batch pays.
+        """
+        if self.best_gamma(acceptance, 1, max_gamma) == 0:
+            return 1
+        low, high = 1, limit
+        if self.best_gamma(acceptance, high, max_gamma) > 0:
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.best_gamma(acceptance, middle, max_gamma) > 0:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def tokens(self, acceptance: Acceptance, gamma: int) -> Interval:
+        """Return the expected tokens of a round, the target's own included."""
+        low, mid, high = (
+            expected_tokens(acceptance.reaching(reading, gamma))
+            for reading in (acceptance.low, acceptance.mid, acceptance.high)
+        )
+        return Interval(low, mid, high)
+
+
 @dataclass(frozen=True)
-class CostModel:
-    """One target with one drafter on one device.
+class CostModel(RoundCosts):
+    """One target with one drafter on one device, priced by rooflines.
 
     Attributes:
         target: of the target.
@@ -82,58 +172,6 @@ class CostModel:
             return overhead
         return overhead + draft_seconds(self.draft, self.device, batch, gamma, context=self.context)
 
-    def speedup(self, acceptance: tuple[float, ...], batch: int, gamma: int) -> float:
-        """Return the predicted tokens per second over those of AR decoding, for one reading of the acceptance."""
-        return predicted_speedup(
-            acceptance,
-            gamma,
-            lambda tokens: self.verify_seconds(batch, tokens - 1),
-            lambda drafts: self.drafting_seconds(batch, drafts),
-        )
-
-    def speedup_interval(self, acceptance: Acceptance, batch: int, gamma: int) -> Interval:
-        """Return the speed-up over the acceptance's interval, widened by how far this model has been wrong."""
-        if gamma == 0:
-            return Interval(1.0, 1.0, 1.0)
-        low, mid, high = (
-            self.speedup(reading, batch, gamma) for reading in (acceptance.low, acceptance.mid, acceptance.high)
-        )
-        return Interval(low * (1 - SPREAD), mid, high * (1 + SPREAD))
-
-    def best_gamma(self, acceptance: Acceptance, batch: int, max_gamma: int) -> int:
-        """Return the gamma from 0 to `max_gamma` with the largest speed-up at the middle acceptance."""
-        return best_gamma(
-            acceptance.mid,
-            lambda tokens: self.verify_seconds(batch, tokens - 1),
-            max_gamma,
-            lambda drafts: self.drafting_seconds(batch, drafts),
-        ).gamma
-
-    def break_even(self, batch: int, gamma: int) -> float | None:
-        """Return the acceptance, equal at all positions, at which speculation is as fast as AR; None: at no one."""
-        round_seconds = self.verify_seconds(batch, gamma) + self.drafting_seconds(batch, gamma)
-        tokens = round_seconds / self.ar_seconds(batch)
-        return acceptance_from_mal(tokens, gamma) if gamma > 0 and tokens <= gamma + 1 else None
-
-    def crossover(self, acceptance: Acceptance, max_gamma: int) -> int | None:
-        """Return the smallest batch from which no gamma pays, by halving; None: it pays up to the limit.
-
-        The gain falls with the batch except where a fixed overhead still shrinks, so the search is over a falling
-        function once the first batch pays.
-        """
-        if self.best_gamma(acceptance, 1, max_gamma) == 0:
-            return 1
-        low, high = 1, CROSSOVER_LIMIT
-        if self.best_gamma(acceptance, high, max_gamma) > 0:
-            return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.best_gamma(acceptance, middle, max_gamma) > 0:
-                low = middle
-            else:
-                high = middle
-        return high
-
     def ttft_seconds(self) -> tuple[float, float]:
         """Return the seconds to the first token of `context` prompt tokens: of AR, and with the draft's prefill."""
         alone = prefill_seconds(self.target, self.device, self.context, self.chunk)
@@ -141,10 +179,6 @@ class CostModel:
             return alone, alone
         return alone, alone + prefill_seconds(self.draft, self.device, self.context, self.chunk)
 
-    def tokens(self, acceptance: Acceptance, gamma: int) -> Interval:
-        """Return the expected tokens of a round, the target's own included."""
-        low, mid, high = (
-            expected_tokens(acceptance.reaching(reading, gamma))
-            for reading in (acceptance.low, acceptance.mid, acceptance.high)
-        )
-        return Interval(low, mid, high)
+    def spread(self) -> float:
+        """Return the share that the validation found."""
+        return SPREAD

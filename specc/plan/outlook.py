@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from specc.bundle.manifest import LimitsSpec
+from specc.plan.calls import calls_from_model
 from specc.plan.cost import Acceptance, CostModel
 from specc.plan.device import Device, Machine, device_from_gpu, device_from_machine
-from specc.plan.prediction import Asked, Outlook, prediction_from_model, workload_from_name
+from specc.plan.prediction import Asked, Outlook, Prediction, prediction_from_model, workload_from_name
 from specc.plan.shape import ModelShape
 from specc.recipe.schema import Recipe
 
@@ -69,8 +70,13 @@ def outlook_from_models(recipe: Recipe, models: Models, limits: LimitsSpec, give
         workload=workload_from_name(recipe.workload),
         max_gamma=limits.max_gamma,
         batches=tuple(sorted({limits.max_batch, recipe.require.at_batch})),
+        context=typical_context(limits),
+        devices=recipe.gpu.count,
     )
-    return prediction_from_model(model, given.acceptance, asked)
+    outlook = prediction_from_model(model, given.acceptance, asked)
+    if model is None or not isinstance(outlook, Prediction):
+        return outlook
+    return replace(outlook, calls=calls_from_model(model, limits, outlook.best_drafting_gamma))
 
 
 def _device(recipe: Recipe, machine: Machine | None) -> Device | None:

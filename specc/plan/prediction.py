@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from specc.catalog.workloads import WORKLOADS, Workload
-from specc.plan.cost import Acceptance, CostModel, Interval
+from specc.plan.calls import PredictedCalls
+from specc.plan.cost import CROSSOVER_LIMIT, Acceptance, Interval, RoundCosts, rounded
 from specc.plan.device import SPREAD
 from specc.plan.priors import prior_for
 
@@ -65,11 +66,14 @@ class Prediction:
         batches: ascending.
         break_even: acceptance of every position at which batch 1 gains nothing with the best gamma; None: with no
             drafts, or not even when all are accepted.
-        crossover_batch: the smallest batch at which no gamma gains; None: not up to 4096.
+        crossover_batch: the smallest batch at which no gamma gains; None: not up to `crossover_limit`.
         ar_step_ms, verify_step_ms, drafting_ms: batch 1: an AR step, the call that verifies the best gamma, drafting
             and the rest of the round.
         ar_ttft_ms, ttft_ms: first token, of AR decoding and with the draft model's prefill.
         model_spread: share by which the cost model itself may miss; part of every interval.
+        crossover_limit: the largest batch that was looked at for it.
+        calls: the cost model's single calls; None where measured step costs stand in its place.
+        costs: whether calls cost what the model says, or what was measured of a bundle.
     """
 
     kind: Literal["predicted"]
@@ -87,6 +91,16 @@ class Prediction:
     ar_ttft_ms: float
     ttft_ms: float
     model_spread: float = SPREAD
+    crossover_limit: int = CROSSOVER_LIMIT
+    calls: PredictedCalls | None = None
+    costs: Literal["modelled", "measured"] = "modelled"
+
+    @property
+    def best_drafting_gamma(self) -> int:
+        """The best gamma of batch 1, and where none gains the one that loses least; 0 without drafts."""
+        if self.best_gamma:
+            return self.best_gamma
+        return max(self.gammas, key=lambda line: line.speedup.mid).gamma if self.gammas else 0
 
     def at_batch(self, batch: int) -> BatchLine:
         """Return the line of the largest listed batch that is not above the given one."""
@@ -113,19 +127,27 @@ class Asked:
         workload: one of `WORKLOADS`.
         max_gamma: drafts that a round may have.
         batches: batches that must be among the lines, besides powers of two.
+        largest_shown: the lines go at least up to this batch.
+        crossover_limit: the end of the gain is looked for up to this batch.
+        context: cached tokens of a row.
+        devices: how many share every matrix.
     """
 
     draft_kind: str
     workload: Workload
     max_gamma: int
     batches: tuple[int, ...]
+    context: int
+    devices: int = 1
+    largest_shown: int = LARGEST_SHOWN_BATCH
+    crossover_limit: int = CROSSOVER_LIMIT
 
 
-def prediction_from_model(model: CostModel | None, measured: Acceptance | None, asked: Asked) -> Outlook:
+def prediction_from_model(model: RoundCosts | None, measured: Acceptance | None, asked: Asked) -> Outlook:
     """Return the prediction of a drafter on a device.
 
     Args:
-        model: None where nothing is known of the device: a CPU that was never measured.
+        model: what calls cost; None where nothing is known of the device: a CPU that was never measured.
         measured: acceptance that replaces the prior.
         asked: drafter, workload and ranges.
     """
@@ -141,18 +163,24 @@ def prediction_from_model(model: CostModel | None, measured: Acceptance | None, 
     return Prediction(
         kind="predicted",
         workload=asked.workload,
-        context=model.context,
+        context=asked.context,
         acceptance=_rounded_acceptance(acceptance),
         best_gamma=best,
         gammas=tuple(_gamma_line(model, acceptance, gamma) for gamma in range(1, asked.max_gamma + 1)),
-        batches=tuple(_batch_line(model, acceptance, batch, asked.max_gamma) for batch in shown_batches(asked.batches)),
+        batches=tuple(
+            _batch_line(model, acceptance, batch, asked) for batch in shown_batches(asked.batches, asked.largest_shown)
+        ),
         break_even=None if break_even is None else rounded(break_even),
-        crossover_batch=model.crossover(acceptance, asked.max_gamma) if asked.max_gamma else None,
+        crossover_batch=(
+            model.crossover(acceptance, asked.max_gamma, asked.crossover_limit) if asked.max_gamma else None
+        ),
         ar_step_ms=rounded(model.ar_seconds(1) * 1e3),
         verify_step_ms=rounded(model.verify_seconds(1, best) * 1e3),
         drafting_ms=rounded(model.drafting_seconds(1, best) * 1e3),
         ar_ttft_ms=rounded(ar_ttft * 1e3),
         ttft_ms=rounded((ttft if asked.max_gamma else ar_ttft) * 1e3),
+        model_spread=model.spread(),
+        crossover_limit=asked.crossover_limit,
     )
 
 
@@ -172,28 +200,23 @@ def workload_from_name(name: str) -> Workload:
     return next(workload for workload in WORKLOADS if workload == name)
 
 
-def shown_batches(asked: tuple[int, ...]) -> tuple[int, ...]:
-    """Return powers of two up to the largest of these and 64, and these themselves, ascending."""
-    largest = max((LARGEST_SHOWN_BATCH, *asked))
+def shown_batches(asked: tuple[int, ...], at_least: int = LARGEST_SHOWN_BATCH) -> tuple[int, ...]:
+    """Return powers of two up to the largest of these and `at_least`, and these themselves, ascending."""
+    largest = max((at_least, *asked))
     return tuple(sorted({1 << power for power in range(largest.bit_length())} | set(asked)))
 
 
-def rounded(value: float) -> float:
-    """Return a number to four digits."""
-    return float(f"{value:.4g}")
-
-
-def _gamma_line(model: CostModel, acceptance: Acceptance, gamma: int) -> GammaLine:
+def _gamma_line(model: RoundCosts, acceptance: Acceptance, gamma: int) -> GammaLine:
     tokens, speedup = model.tokens(acceptance, gamma), model.speedup_interval(acceptance, 1, gamma)
     return GammaLine(gamma, _rounded_interval(tokens), _rounded_interval(speedup))
 
 
-def _batch_line(model: CostModel, acceptance: Acceptance, batch: int, max_gamma: int) -> BatchLine:
-    gamma = model.best_gamma(acceptance, batch, max_gamma)
+def _batch_line(model: RoundCosts, acceptance: Acceptance, batch: int, asked: Asked) -> BatchLine:
+    gamma = model.best_gamma(acceptance, batch, asked.max_gamma)
     speedup = model.speedup_interval(acceptance, batch, gamma)
     ar = 1.0 / model.ar_seconds(batch)
     user = Interval(ar * speedup.low, ar * speedup.mid, ar * speedup.high)
-    share = batch / model.device.count
+    share = batch / asked.devices
     return BatchLine(
         batch=batch,
         gamma=gamma,

@@ -6,8 +6,10 @@ docs/planning.md.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
+from specc.catalog.gpus import PeakDtype
 from specc.plan.device import Device
 from specc.plan.shape import ModelShape, distinct_experts
 
@@ -17,6 +19,23 @@ REDUCE_LATENCY: Final = 8e-6
 """Seconds of one small sum over devices on NVLink."""
 UNKNOWN_LINK: Final = 16e9
 """Bytes per second between devices where the catalog states none: half of PCIe 4.0 x8."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one part of a call moves and computes, on all devices together.
+
+    Attributes:
+        bytes: read from, or written to, memory.
+        flops: operations.
+        arithmetic: type of its products.
+        unpacked: its weights are turned into floats first.
+    """
+
+    bytes: float
+    flops: float
+    arithmetic: PeakDtype
+    unpacked: bool = False
 
 
 def call_seconds(shape: ModelShape, device: Device, batch: int, tokens: int, context: int) -> float:
@@ -70,28 +89,34 @@ def work_seconds(
 
     `logit_rows` are the tokens of a row that get logits, None: all.
     """
+    parts = parts_from_call(shape, batch, tokens, context, logit_rows=logit_rows)
+    return sum(_part_seconds(part, device) for part in parts) + _between_devices(shape, device, batch * tokens)
+
+
+def parts_from_call(
+    shape: ModelShape, batch: int, tokens: int, context: int, *, logit_rows: int | None = None
+) -> tuple[Part, ...]:
+    """Return body, head, logits and attention of a call; arguments as in `work_seconds`."""
     rows = batch * tokens
     heads = batch * (tokens if logit_rows is None else logit_rows)
-    bandwidth = device.bandwidth_bytes * device.efficiency.bandwidth * device.count
     reached = distinct_experts(shape.experts, shape.experts_per_token, rows)
-    body_bytes = (shape.body + reached * shape.expert_weights) * shape.body_bits / 8
-    body_flops = 2.0 * rows * (shape.body + shape.experts_per_token * shape.expert_weights)
-    body_compute = body_flops / (device.rate(shape.arithmetic, unpacked=shape.unpacked) * device.count)
+    read = (shape.body + reached * shape.expert_weights) * shape.body_bits / 8
+    multiplied = 2.0 * rows * (shape.body + shape.experts_per_token * shape.expert_weights)
+    cache = (batch * context + rows) * shape.cache_row_bytes
+    scores = shape.score_flops * rows * (context + tokens / 2)
+    return (
+        Part(read, multiplied, shape.arithmetic, shape.unpacked),
+        Part(shape.head * shape.head_bits / 8, 2.0 * heads * shape.head, shape.head_arithmetic),
+        Part(heads * shape.vocab_size * LOGIT_BYTES, 0.0, shape.head_arithmetic),
+        Part(cache, scores, "f16"),
+    )
+
+
+def _part_seconds(part: Part, device: Device) -> float:
+    read = part.bytes / (device.bandwidth_bytes * device.efficiency.bandwidth * device.count)
+    compute = part.flops / (device.rate(part.arithmetic, unpacked=part.unpacked) * device.count)
     # Unpacking keeps the cores busy while weights arrive, so the two do not hide each other.
-    seconds = _together(body_bytes / bandwidth, body_compute, hidden=device.overlaps and not shape.unpacked)
-    head_rate = device.rate(shape.head_arithmetic, unpacked=False) * device.count
-    head_read, head_compute = shape.head * shape.head_bits / 8 / bandwidth, 2.0 * heads * shape.head / head_rate
-    seconds += _together(head_read, head_compute, hidden=device.overlaps)
-    seconds += heads * shape.vocab_size * LOGIT_BYTES / bandwidth
-    cache_bytes = (batch * context + rows) * shape.cache_row_bytes
-    score_rate = device.rate("f16", unpacked=False) * device.count
-    scores = shape.score_flops * rows * (context + tokens / 2) / score_rate
-    seconds += _together(cache_bytes / bandwidth, scores, hidden=device.overlaps)
-    return seconds + _between_devices(shape, device, rows)
-
-
-def _together(read: float, compute: float, *, hidden: bool) -> float:
-    return max(read, compute) if hidden else read + compute
+    return max(read, compute) if device.overlaps and not part.unpacked else read + compute
 
 
 def _between_devices(shape: ModelShape, device: Device, rows: int) -> float:

@@ -187,14 +187,14 @@ def test_spc607_data_of_the_user(tmp_path: Path) -> None:
 
 
 def test_spc607_a_name_that_the_user_took(bundle: Path) -> None:
-    (bundle / "report.html").write_text("mine")
+    (bundle / "extra.html").write_text("mine")
     with staging_folder(bundle) as staging:
-        write_bundle(staging, {**small_contents(2), "report.html": b"specc's"})
+        write_bundle(staging, {**small_contents(2), "extra.html": b"specc's"})
         with pytest.raises(SpeccError, match="SPC607") as caught:
             publish_bundle(staging, bundle)
-    assert caught.value.place == str(bundle / "report.html")
-    assert caught.value.got == "specc did not write it, and the new bundle has report.html"
-    assert (bundle / "report.html").read_text() == "mine"
+    assert caught.value.place == str(bundle / "extra.html")
+    assert caught.value.got == "specc did not write it, and the new bundle has extra.html"
+    assert (bundle / "extra.html").read_text() == "mine"
 
 
 def test_spc608_not_enough_space(tmp_path: Path) -> None:

@@ -198,3 +198,21 @@ def test_an_acceptance_file_that_is_not_there_is_not_taken_for_a_part_of_a_bundl
             acceptance_from_file(file)
         assert (caught.value.code, caught.value.place) == ("SPC306", str(file))
         assert caught.value.got.startswith(got)
+
+
+def test_a_report_that_cannot_be_written_is_one_error(configs, tmp_path: Path, capsys) -> None:
+    file = tmp_path / "none" / "report.html"
+    assert (
+        status_from_arguments(["plan", str(H100), *configs, "--report", str(file), "--json"]) == ExitStatus.ENVIRONMENT
+    )
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["place"]) == ("SPC905", str(file))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["draft.json", "target.json"]
+
+
+def test_a_report_is_about_one_plan(configs, tmp_path: Path, capsys) -> None:
+    arguments = ["plan", str(H100), *configs, "--compare", "gamma=1,2", "--report", str(tmp_path / "x.html"), "--json"]
+    assert status_from_arguments(arguments) == ExitStatus.USER_INPUT
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["place"], error["got"]) == ("SPC906", "--report", "given with --compare")
+    assert not (tmp_path / "x.html").exists()

@@ -157,8 +157,8 @@ def test_recovery_takes_a_whole_old_bundle_only(tmp_path: Path) -> None:
 def test_files_missing_from_the_manifest_are_our_bug(tmp_path: Path) -> None:
     with staging_folder(tmp_path / "bundle") as staging:
         write_bundle(staging, small_contents(1))
-        (staging / "report.html").write_text("")
-        with pytest.raises(SpeccBug, match=r"report\.html"):
+        (staging / "extra.html").write_text("")
+        with pytest.raises(SpeccBug, match=r"extra\.html"):
             publish_bundle(staging, tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
 

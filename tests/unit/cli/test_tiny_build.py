@@ -62,6 +62,7 @@ def test_build_leaves_a_whole_bundle(bundle):
     manifest = record_from_file(Manifest, bundle / "manifest.json")
     assert {"plan.json", "recipe.lock.json", "engines/target.onnx"} <= set(manifest.files)
     assert (bundle / "certificate.json").is_file()
+    assert "<h1>tiny</h1>" in (bundle / "report.html").read_text()
 
 
 def test_build_again_and_locked(recipe, bundle, capsys):
@@ -105,6 +106,10 @@ def test_inspect_run_and_verify(bundle, tmp_path, capsys):
     prompts.write_text('"abcabcabcabc"\n[1, 2, 3, 1, 2, 3, 1, 2]\n')
     (certificate,) = printed_json(capsys, "verify", str(bundle), "--prompts", str(prompts), "--max-tokens", "16")
     assert certificate["status"] == "passed"
+    report = bundle / "report.html"
+    report.unlink()
+    assert status_from_arguments(["verify", str(bundle), "--prompts", str(prompts), "--max-tokens", "4"]) == 0
+    assert "Measured step costs" in report.read_text()
 
 
 def test_bench_writes_its_report(bundle, tmp_path, capsys):

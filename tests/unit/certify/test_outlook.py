@@ -1,0 +1,118 @@
+"""The prediction by measured step costs: from the certificate, within what was measured, as the runtime counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specc.bundle.certificate import CERTIFICATE_FILE, Certificate, StepCost
+from specc.bundle.manifest import REPORT_FILE, Manifest
+from specc.bundle.read import open_bundle
+from specc.bundle.record import record_from_file, text_from_record
+from specc.certify.outlook import outlook_from_bundle
+from specc.cli.main import status_from_arguments
+from specc.plan.plan import PLAN_FILE, Plan
+from specc.plan.prediction import Outlook, Prediction
+from specc.report.bundle_report import subject_from_bundle, write_bundle_report
+from specc.speculation.expected import expected_tokens
+from tests.tiny_models import llama_folder
+
+RECIPE = """\
+recipe: 1
+name: tiny
+target: {model: model}
+draft: {kind: ngram}
+gamma: 4
+gpu: cpu
+limits: {max_batch: 2, max_input: 64, max_output: 32, prefill_chunk: 16}
+"""
+COSTS = tuple(StepCost(b, s, 0.010 + 0.001 * b * s) for b in (1, 2) for s in (1, 2, 3, 5, 16))
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    llama_folder(folder / "model")
+    (folder / "tiny.yaml").write_text(RECIPE)
+    assert status_from_arguments(["build", str(folder / "tiny.yaml"), "--out", str(folder / "build")]) == 0
+    return folder / "build" / "tiny"
+
+
+@pytest.fixture
+def with_costs(bundle):
+    """Put step costs into the certificate, and what was there back afterwards."""
+    file = bundle / CERTIFICATE_FILE
+    before = file.read_text()
+
+    def put(costs: tuple[StepCost, ...]) -> Outlook | None:
+        file.write_text(text_from_record(replace(record_from_file(Certificate, file), step_costs=costs)))
+        manifest, plan = opened(bundle)
+        return outlook_from_bundle(bundle, manifest, plan)
+
+    yield put
+    file.write_text(before)
+
+
+def opened(bundle) -> tuple[Manifest, Plan]:
+    return open_bundle(bundle, "sizes"), record_from_file(Plan, bundle / PLAN_FILE)
+
+
+def test_the_speedup_is_that_of_the_table(with_costs) -> None:
+    outlook = with_costs(COSTS)
+    assert isinstance(outlook, Prediction)
+    assert (outlook.costs, outlook.model_spread, outlook.crossover_limit) == ("measured", 0.0, 2)
+    assert [line.batch for line in outlook.batches] == [1, 2]
+    for line in outlook.gammas:
+        accepted = (outlook.acceptance.mid * line.gamma)[: line.gamma]
+        expected = expected_tokens(accepted) * 0.011 / (0.010 + 0.001 * (line.gamma + 1))
+        assert line.speedup.mid == pytest.approx(expected, rel=1e-3)
+    assert outlook.ar_step_ms == pytest.approx(11)
+    assert outlook.ar_ttft_ms == pytest.approx(1e3 * 5 * 0.026)  # 80 tokens in chunks of 16
+    assert outlook.calls is None
+
+
+def test_nothing_is_said_beyond_what_was_measured(with_costs) -> None:
+    outlook = with_costs(tuple(cost for cost in COSTS if cost.batch * cost.tokens <= 3))
+    assert isinstance(outlook, Prediction)
+    assert [line.gamma for line in outlook.gammas] == [1, 2]
+    assert [line.batch for line in outlook.batches] == [1]
+    assert with_costs(COSTS[:1]) is None
+    assert with_costs(()) is None
+
+
+def test_the_report_and_inspect_take_the_measured_calls(with_costs, bundle, capsys) -> None:
+    outlook = with_costs(COSTS)
+    assert isinstance(outlook, Prediction)
+    subject = subject_from_bundle(bundle)
+    assert subject.measured is not None
+    assert subject.outlook == outlook
+    assert subject.measured.target == COSTS
+    write_bundle_report(bundle)
+    text = (bundle / REPORT_FILE).read_text()
+    assert "and they stand in the place of the model" in text
+    assert f"{outlook.at_batch(1).speedup.mid:.2f} times" in text
+    assert status_from_arguments(["inspect", str(bundle)]) == 0
+    shown = capsys.readouterr().out
+    assert f"{outlook.at_batch(1).speedup.mid:.2f} " in shown
+    assert "by measured step costs" in shown
+    assert str(bundle / REPORT_FILE) in shown
+
+
+def test_a_report_that_says_the_same_is_left_alone(bundle) -> None:
+    write_bundle_report(bundle)
+    before = (bundle / REPORT_FILE).stat().st_mtime_ns
+    write_bundle_report(bundle)
+    assert (bundle / REPORT_FILE).stat().st_mtime_ns == before
+
+
+def test_a_bundle_without_a_certificate_has_a_report_of_its_plan(bundle) -> None:
+    file = bundle / CERTIFICATE_FILE
+    text = file.read_text()
+    file.unlink()
+    try:
+        subject = subject_from_bundle(bundle)
+    finally:
+        file.write_text(text)
+    assert subject.measured is None
+    assert subject.findings is None
