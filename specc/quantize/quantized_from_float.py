@@ -45,7 +45,7 @@ def quantized_from_float(
     if weight.ndim != 2 or weight.dtype != np.float32:
         raise SpeccBug(f"a weight {weight.dtype} {weight.shape}, expected float32 [N, K]")
     shape = form.scales_shape((weight.shape[0], weight.shape[1]))
-    global_scale = _global_scale(weight, form)
+    global_scale = global_scale_of(weight, form)
     if form.granularity == "tensor":
         scales, zeros = _tensor_scales(weight, form, method, importance)
     else:
@@ -54,7 +54,7 @@ def quantized_from_float(
         for rows in row_blocks(weight.shape):
             groups = _grouped(weight[rows], shape[1])
             counts = None if importance is None else importance.reshape(1, shape[1], -1)
-            scales[rows], zeros[rows] = _group_scales(groups, form, method, global_scale, counts)
+            scales[rows], zeros[rows] = group_scales(groups, form, method, global_scale, counts)
     return quantized_with_scales(weight, form, scales, zeros, global_scale)
 
 
@@ -97,8 +97,8 @@ def _grouped(rows: Float32Array, count: int) -> Float32Array:
     return rows.reshape(len(rows), count, -1)  # [n, groups, g]
 
 
-def _global_scale(weight: Float32Array, form: WeightFormat) -> np.float32 | None:
-    """Return the scale of scales: the largest block's own scale becomes 448, the end of e4m3."""
+def global_scale_of(weight: Float32Array, form: WeightFormat) -> np.float32 | None:
+    """Return the scale of scales, None where the format has none: the largest group's own becomes 448, e4m3's end."""
     if not form.two_level:
         return None
     largest = float(np.abs(weight).max(initial=0.0))
@@ -125,14 +125,25 @@ def _scales_from_range(
     return scales, zeros
 
 
-def _group_scales(
+def group_scales(
     groups: Float32Array,
     form: WeightFormat,
     method: RoundingMethod,
     global_scale: np.float32 | None,
     importance: Float32Array | None,
 ) -> tuple[Float32Array, Float32Array]:
-    """Return scales and zero points of groups [n, groups, g], each float32 [n, groups]."""
+    """Return scales and zero points of groups.
+
+    Args:
+        groups: float32 [n, groups, g].
+        form: what to store.
+        method: as in `quantized_from_float`.
+        global_scale: what scales will be multiplied by, or None.
+        importance: float32 [1, groups, g], how much each squared error counts, or None.
+
+    Returns:
+        float32 [n, groups] each; zero points are whole numbers, all 0 where the format has none.
+    """
     least, most = _range(groups)
     scales, zeros = _scales_from_range(least, most, form, global_scale)
     if method == "rtn":
