@@ -125,7 +125,9 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
         SpeccError: whatever a stage refuses.
     """
     recipe = recipe_from_file(request.recipe, request.overrides)
-    choices_from_recipe(recipe)  # refuses what this version cannot build before a checkpoint is fetched
+    choices = choices_from_recipe(recipe)  # refuses what this version cannot build before a checkpoint is fetched
+    if request.stop_after not in ("plan", "lower"):
+        check_compiles(recipe, choices.backend)
     sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
     plan = plan_from_recipe(recipe, sources.target, sources.draft, Given(machine=remembered_machine()))
     check_required(recipe, sum(item.bytes for item in plan.memory), plan.prediction)
@@ -133,8 +135,6 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
     destination = request.out / plan.name
     if request.stop_after == "plan":
         return BuildResult(plan, written_plan(plan, request.out), changed=True)
-    if request.stop_after != "lower":
-        check_compiles(recipe, plan)
     with Store(rehash=request.rehash, on_wait=on_wait, progress=progress) as store:
         pending = request.stop_after == "lower" and not request.locked
         lock = lock_from_plan(plan, sources, store.digests.identity if pending else store.digests.sha256)

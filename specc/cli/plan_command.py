@@ -254,4 +254,4 @@ def _show_prediction(outlook: Prediction | Unpredicted) -> None:
 
 def _show_notes(notes: tuple[str, ...]) -> None:
     for note in notes:
-        OUT.print(f"note: {note}", markup=False)
+        OUT.print(textwrap.fill(f"note: {note}", 80, subsequent_indent="      "), markup=False)

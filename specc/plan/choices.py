@@ -9,7 +9,6 @@ from specc.catalog.capabilities import BACKENDS, UNBUILT_BACKENDS, BackendRow, S
 from specc.catalog.gpus import GpuRow
 from specc.catalog.schemes import SCHEMES
 from specc.errors import SpeccError
-from specc.plan.plan import Plan
 from specc.recipe.models import ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
 
@@ -67,17 +66,17 @@ def choices_from_recipe(recipe: Recipe) -> Choices:
     return Choices(backend, gpu, scheme, support, capabilities, acceptance, draft_scheme, draft_support, tuple(notes))
 
 
-def check_compiles(recipe: Recipe, plan: Plan) -> None:
+def check_compiles(recipe: Recipe, backend: BackendRow) -> None:
     """Refuse what this version only lowers, before anything is lowered.
 
     Raises:
         SpeccError: SPC504.
     """
-    if not BACKENDS[plan.backend.name].compiles:
+    if not backend.compiles:
         raise SpeccError(
             "SPC504",
             recipe.place("backend", "name"),
-            f"engines of {plan.backend.name}",
+            f"engines of {backend.name}",
             "this version plans for it and lowers its graphs; it builds no engines of it yet",
             "--stop-after lower, or backend: tensorrt-rtx where the GPU allows",
         )

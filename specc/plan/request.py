@@ -8,7 +8,7 @@ from pathlib import Path
 from specc.checkpoint.config_facts import facts_from_config_file
 from specc.checkpoint.facts import ModelFacts
 from specc.errors import SpeccError
-from specc.plan.choices import choices_from_recipe
+from specc.plan.choices import check_compiles, choices_from_recipe
 from specc.plan.compare import Variant, variants_from_text
 from specc.plan.make import plan_from_recipe
 from specc.plan.measured import acceptance_from_file
@@ -60,7 +60,7 @@ def planned_from_request(request: PlanRequest, given: Given) -> Plan | Preview:
     if refused is None and request.config is None and request.draft_config is None:
         sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
         return plan_from_recipe(recipe, sources.target, sources.draft, given)
-    return preview_from_recipe(recipe, _facts(request, recipe, refused), given, _reason(refused))
+    return preview_from_recipe(recipe, _facts(request, recipe, refused), given, _reason(recipe))
 
 
 def preview_from_request(request: PlanRequest, given: Given) -> Preview:
@@ -70,7 +70,7 @@ def preview_from_request(request: PlanRequest, given: Given) -> Preview:
         SpeccError: as `planned_from_request`.
     """
     recipe = recipe_from_file(request.recipe, request.overrides)
-    return preview_from_recipe(recipe, _facts(request, recipe, None), _with_acceptance(given, request), None)
+    return preview_from_recipe(recipe, _facts(request, recipe, None), _with_acceptance(given, request), _reason(recipe))
 
 
 def compared_from_request(request: PlanRequest, given: Given, axis: str) -> tuple[tuple[Variant, Preview], ...]:
@@ -85,7 +85,7 @@ def compared_from_request(request: PlanRequest, given: Given, axis: str) -> tupl
     facts = _facts(request, own, refusal_of_recipe(own))
     given = _with_acceptance(given, request)
     return tuple(
-        (variant, preview_from_recipe(recipe, _of_variant(facts, variant), given, _reason(refusal_of_recipe(recipe))))
+        (variant, preview_from_recipe(recipe, _of_variant(facts, variant), given, _reason(recipe)))
         for variant, recipe in zip(variants, recipes, strict=True)
     )
 
@@ -109,8 +109,13 @@ def refusal_of_recipe(recipe: Recipe) -> SpeccError | None:
     return None
 
 
-def _reason(refused: SpeccError | None) -> str | None:
-    return None if refused is None else f"{refused.code} {refused.place}: {refused.got}; {refused.why}"
+def _reason(recipe: Recipe) -> str | None:
+    """Return why this version makes no bundle of the recipe, also where it can lower it; None where it makes one."""
+    try:
+        check_compiles(recipe, choices_from_recipe(recipe).backend)
+    except SpeccError as refused:
+        return f"{refused.code} {refused.place}: {refused.got}; {refused.why}"
+    return None
 
 
 def _with_acceptance(given: Given, request: PlanRequest) -> Given:

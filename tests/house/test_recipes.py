@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from specc.checkpoint.config_facts import facts_from_config_file
 from specc.pipeline import plan_from_file
+from specc.plan.make import plan_from_recipe
 from specc.plan.outlook import NOTHING_GIVEN
 from specc.plan.plan import Plan
 from specc.plan.prediction import Prediction
 from specc.plan.request import PlanRequest, planned_from_request
 from specc.recipe.load import recipe_from_file
 from tests.house.tree import ROOT
+from tests.stated_source import StatedSource
 
 CONFIGS = ROOT / "tests" / "configs"
 """Public facts of models, in the form of their config.json."""
@@ -32,6 +37,7 @@ REFUSED = {
     "llama70b-h100": "tensorrt-llm",
     "llama70b-h100-bf16": "tensorrt-llm",
     "llama70b-h200-eagle3": "eagle3",
+    "llama70b-h200-tensorrt": "engines of tensorrt",
     "mistral-nemo-rtx4090": "w4a16",
 }
 """What this version lacks for a recipe, as the refusal names it; all other recipes are built."""
@@ -70,6 +76,21 @@ def test_recipe_plans_from_its_models_configurations(name: str) -> None:
         assert REFUSED[name] in planned.refused
     else:
         assert planned.refused is None
+
+
+@pytest.mark.parametrize("name", sorted({*MODELS} - {*REFUSED} | {"llama70b-h200-tensorrt"}))
+def test_recipe_has_a_whole_plan(name: str) -> None:
+    """With sources that state the same facts, and a tokenizer of as many ids as the smaller embedding has rows."""
+    recipe = recipe_from_file(RECIPES[name])
+    facts = [facts_from_config_file(CONFIGS / f"{model}.json") for model in MODELS[name] if model is not None]
+    ids = min(each.vocab_size for each in facts)
+    sources = [StatedSource(facts=replace(each, emitted_vocab_size=ids)) for each in facts]
+    plan = plan_from_recipe(recipe, *sources)
+    assert plan.backend.name == recipe.backend.name
+    assert plan.fit is not None
+    assert plan.fit.headroom_bytes > 0
+    assert (plan.draft_model is None) is (len(facts) == 1)
+    assert isinstance(plan.prediction, Prediction)
 
 
 def test_the_demo_recipes_are_there() -> None:

@@ -56,6 +56,15 @@ def test_the_help_of_a_group_is_that_of_a_command(capsys: pytest.CaptureFixture[
     assert "Usage: specc cache" in capsys.readouterr().out
 
 
+def test_a_plan_of_70b_reads_well_on_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    configs = ROOT / "tests" / "configs"
+    given = ["--config", str(configs / "llama-3.3-70b.json"), "--draft-config", str(configs / "llama-3.2-1b.json")]
+    assert status_from_arguments(["plan", str(ROOT / "recipes" / "llama70b-h100.yaml"), *given]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 40
+    assert [line for line in lines if len(line.rstrip()) > 80] == []
+
+
 @pytest.mark.slow
 def test_two_tokenizers_of_real_size_are_compared_in_seconds(tmp_path: Path) -> None:
     content = large_tokenizer()
