@@ -47,9 +47,10 @@ class DigestMemory:
         self._rehash = rehash
         self._known: dict[FileState, str] = {}
         self._named: dict[FileState, str] = {}
-        if file is not None and not rehash:
-            for state, text in _read_lines(file):
-                (self._named if text.startswith(PENDING) else self._known)[state] = text
+        self._bytes_read = 0
+        if file is not None:
+            _compact(file)
+        self._catch_up()
 
     def sha256(self, path: Path) -> str:
         """Return the sha256 of a file in hex, reading it only when it must be.
@@ -63,7 +64,7 @@ class DigestMemory:
         """
         started = time.time_ns()
         state = file_state(path)
-        known = self._known.get(state)
+        known, _ = self._looked_up(state)
         if known is not None:
             return known
         digest = sha256_from_file(path, self._progress)
@@ -82,12 +83,11 @@ class DigestMemory:
         """
         started = time.time_ns()
         state = file_state(path)
-        known = self._known.get(state)
+        known, named = self._looked_up(state)
         if known is not None:
             return known
         if self._rehash or state[2] < PENDING_BYTES:
             return self.sha256(path)
-        named = self._named.get(state)
         if named is None:
             racy = _is_racy(state, started)
             named = PENDING + (os.urandom(32).hex() if racy else sha256_from_text(" ".join(map(str, state))))
@@ -98,8 +98,8 @@ class DigestMemory:
 
     def pending(self, path: Path) -> str | None:
         """Return the name that `identity` gave a file; None where it gave none, or the digest is known by now."""
-        state = file_state(path)
-        return None if state in self._known else self._named.get(state)
+        known, named = self._looked_up(file_state(path))
+        return None if known is not None else named
 
     def remember(self, path: Path, sha256: str) -> None:
         """Take note of the digest of a file that nobody else can have changed since, as one in a private folder."""
@@ -119,11 +119,12 @@ class DigestMemory:
             after = _state_from_stat(os.fstat(file.fileno()))
             if after == before or after[:4] != before[:4]:
                 return
-            if before in self._known:
-                self._remember(after, self._known[before])
-            elif before in self._named:
-                self._named[after] = self._named[before]
-                self._append(after, self._named[before])
+            known, named = self._looked_up(before)
+            if known is not None:
+                self._remember(after, known)
+            elif named is not None:
+                self._named[after] = named
+                self._append(after, named)
 
     def remove_tree(self, folder: Path) -> None:
         """Remove a folder as far as possible, keeping the digests of files that have other links."""
@@ -134,6 +135,32 @@ class DigestMemory:
                         with self.carried(path):
                             path.unlink()
         remove_tree(folder)
+
+    def _looked_up(self, state: FileState) -> tuple[str | None, str | None]:
+        """Return digest and name of a state; for a big unknown file, what others noted since is read first.
+
+        Another process may have linked the file in the meantime, which changes its ctime.
+        """
+        if state[2] >= PENDING_BYTES and state not in self._known and state not in self._named:
+            self._catch_up()
+        return self._known.get(state), self._named.get(state)
+
+    def _catch_up(self) -> None:
+        """Read the lines that were not read yet."""
+        if self._file is None or self._rehash:
+            return
+        try:
+            with self._file.open("rb") as file:
+                if os.fstat(file.fileno()).st_size < self._bytes_read:  # another process compacted it
+                    self._bytes_read = 0
+                file.seek(self._bytes_read)
+                content = file.read()
+        except OSError:
+            return
+        whole = content.rfind(b"\n") + 1
+        self._bytes_read += whole
+        for state, text in _entries_from_content(content[:whole]):
+            (self._named if text.startswith(PENDING) else self._known)[state] = text
 
     def _remember(self, state: FileState, sha256: str) -> None:
         if self._known.get(state) == sha256:
@@ -179,26 +206,22 @@ def _entry_from_line(line: bytes) -> tuple[FileState, str] | None:
         return None
 
 
-def _read_lines(file: Path) -> list[tuple[FileState, str]]:
-    try:
-        content = file.read_bytes()
-    except OSError:
-        return []
-    entries = [entry for line in content.split(b"\n") if (entry := _entry_from_line(line)) is not None]
-    if len(content) > COMPACT_BYTES:
-        with contextlib.suppress(OSError):
-            _compact(file, entries)
-    return entries
+def _entries_from_content(content: bytes) -> list[tuple[FileState, str]]:
+    return [entry for line in content.split(b"\n") if (entry := _entry_from_line(line)) is not None]
 
 
-def _compact(file: Path, entries: list[tuple[FileState, str]]) -> None:
-    newest = list(dict(entries).items())[-KEEP_LINES:]
-    partial = file.with_name(f"{file.name}.{os.urandom(8).hex()}")
-    try:
-        partial.write_bytes(b"".join(_line_from_entry(state, sha256) for state, sha256 in newest))
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
+def _compact(file: Path) -> None:
+    """Keep the newest lines of a file that has grown long."""
+    with contextlib.suppress(OSError):
+        if file.stat().st_size <= COMPACT_BYTES:
+            return
+        newest = list(dict(_entries_from_content(file.read_bytes())).items())[-KEEP_LINES:]
+        partial = file.with_name(f"{file.name}.{os.urandom(8).hex()}")
+        try:
+            partial.write_bytes(b"".join(_line_from_entry(state, text) for state, text in newest))
+            partial.replace(file)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def _append_line(file: Path, line: bytes) -> None:

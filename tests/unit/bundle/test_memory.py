@@ -224,3 +224,16 @@ def test_rehash_reads_and_a_small_file_is_read(tmp_path: Path) -> None:
     assert DigestMemory(tmp_path / "digests", rehash=True).identity(file) == _digest(b"content")
     small = _settled_file(tmp_path / "s", b"abc")
     assert DigestMemory(tmp_path / "digests").identity(small) == _digest(b"abc")
+
+
+@pytest.mark.usefixtures("any_size")
+@pytest.mark.parametrize("known", [False, True], ids=["named", "digest known"])
+def test_what_another_process_noted_since_is_seen(tmp_path: Path, reads: list[str], known: bool) -> None:
+    file = _settled_file(tmp_path / "a", b"content")
+    ours, theirs = DigestMemory(tmp_path / "digests"), DigestMemory(tmp_path / "digests")
+    first = ours.sha256(file) if known else ours.identity(file)
+    assert theirs.identity(file) == first
+    place_file(file, tmp_path / "b", theirs, link_bytes=0)
+    place_file(file, tmp_path / "c", ours, link_bytes=0)
+    assert ours.identity(tmp_path / "c") == theirs.identity(tmp_path / "b") == first
+    assert reads == ["a"] * known
