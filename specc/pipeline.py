@@ -35,7 +35,7 @@ from specc.certify.request import CertifyRequest
 from specc.checkpoint.source import SourceCheckpoint
 from specc.checkpoint.tokenizer_files import write_tokenizer
 from specc.lower.graphs import lowered_in_folder, write_graphs
-from specc.lower.weights import weight_bytes, write_weights
+from specc.lower.weights import weight_bytes, weights_stay, write_weights
 from specc.plan.choices import check_compiles, choices_from_recipe
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.make import plan_from_recipe, plan_text
@@ -136,7 +136,7 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
     if request.stop_after == "plan":
         return BuildResult(plan, written_plan(plan, request.out), changed=True)
     with Store(rehash=request.rehash, on_wait=on_wait, progress=progress) as store:
-        pending = request.stop_after == "lower" and not request.locked
+        pending = request.stop_after == "lower" and not request.locked and reads_no_weight(plan, sources)
         lock = lock_from_plan(plan, sources, store.digests.identity if pending else store.digests.sha256)
         if request.locked:
             lock_file = request.lock or destination / LOCK_FILE
@@ -180,11 +180,18 @@ def written_plan(plan: Plan, out: Path) -> Path:
     return file
 
 
+def reads_no_weight(plan: Plan, sources: Sources) -> bool:
+    """Return whether lowering leaves the weights of all models in their files, so that nothing needs their digests."""
+    draft = build_plan_of_draft(plan)
+    own = draft is not None and sources.draft is not None and not weights_stay(draft, sources.draft)
+    return weights_stay(plan, sources.target) and not own
+
+
 def lock_from_plan(plan: Plan, sources: Sources, digest_from_file: Callable[[Path], str]) -> RecipeLock:
     """Return the digests of all sources and the versions of all tools that this build uses.
 
-    A build that ends with the graphs takes files that were never read under a name of their own, and hashes none of
-    them; its objects are apart from those of builds that publish, whose keys hold digests.
+    A build that ends with graphs over the sources' own files takes those that were never read under a name of their
+    own, and hashes none of them; its objects are apart from those of builds that publish, whose keys hold digests.
     """
     backend = BACKENDS.get(plan.backend.name)  # a back end that is only lowered for brings no library
     toolchain = base_toolchain() | ({} if backend is None else backend.toolchain())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from specc.bundle.record import record_from_file, text_from_record
+from specc.catalog.schemes import PLAIN
 from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.bind_weights import shapes_of_weights
 from specc.lower.models import models_from_plan
@@ -61,6 +62,15 @@ def weight_bytes(plan: Plan, source: SourceCheckpoint) -> int:
     """
     _, rest = split_headers(source, _shapes(plan))
     return sum(math.prod(header.shape) for header in rest.values()) * DTYPE_NAMES[plan.graph.compute_dtype][1]
+
+
+def weights_stay(plan: Plan, source: SourceCheckpoint) -> bool:
+    """Return whether lowering reads no weight: all of them serve as external data where they are, as they are."""
+    dtype = plan.graph.compute_dtype
+    return plan.target.scheme in PLAIN and all(
+        header.plain and header.encoding in PLAIN and (dtype != "f16" or header.encoding == "f16")  # f16 has a range
+        for header in source.headers.values()
+    )
 
 
 def _named_for_draft(stored: dict[str, StoredWeight], folder: Path) -> dict[str, StoredWeight]:

@@ -8,7 +8,7 @@ import pytest
 
 from specc.lower.place import link_or_copy
 from specc.lower.stored_weights import WRITTEN_FILE, placed_files, split_headers
-from specc.lower.weights import weight_bytes, weights_in_folder, write_weights
+from specc.lower.weights import weight_bytes, weights_in_folder, weights_stay, write_weights
 from specc.progress import silent
 from tests.tiny_engines import plan_from_facts, source_from_sizes, tiny_graph_plan
 from tests.tiny_models import TinyLlama
@@ -79,3 +79,13 @@ def test_the_bytes_to_be_written_are_known_beforehand(tmp_path: Path) -> None:
         assert weight_bytes(plan, source) == (0 if plain else written)
         assert (folder / WRITTEN_FILE).exists() is not plain
         assert weights_in_folder(folder)["model.norm.weight"].dtype == ("f16" if plain else "f32")
+
+
+@pytest.mark.parametrize(
+    ("stored", "compute", "stay"),
+    [("bf16", "bf16", True), ("bf16", "f32", True), ("f16", "f16", True), ("bf16", "f16", False)],
+)
+def test_weights_that_are_neither_converted_nor_probed(tmp_path: Path, stored: str, compute: str, stay: bool) -> None:
+    source = source_from_sizes(tmp_path, TinyLlama(stored=stored))
+    plan = plan_from_facts(source.facts, replace(tiny_graph_plan(), compute_dtype=compute))
+    assert weights_stay(plan, source) is stay
