@@ -1,0 +1,3 @@
+"""The verification plugin of TensorRT engines: kernels, their bundle compiled ahead, registration."""
+
+from __future__ import annotations
