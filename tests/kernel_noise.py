@@ -16,7 +16,7 @@ from specc.plugin.kernels.noise import gumbel, noise_bits  # noqa: E402 - after 
 
 
 @triton.jit
-def _store_noise(seed, position, tokens, bits, values, STREAM: tl.constexpr, SIZE: tl.constexpr):
+def _store_noise(seed, position, tokens, bits, values, STREAM: tl.constexpr, SIZE: tl.constexpr):  # noqa: PLR0917
     at = tl.arange(0, SIZE)
     found = noise_bits(tl.load(seed), tl.load(position), tl.load(tokens + at), STREAM)
     tl.store(bits + at, found.to(tl.int64))

@@ -63,7 +63,10 @@ def test_the_fused_head_picks_as_a_product_and_partials_do(dtype: str) -> None:
     picks = (hidden @ weight.T)[..., :300].argmax(axis=-1)
     call["input_ids"][0, 1], call["input_ids"][1, 1] = picks[0, 0], picks[1, 0]
     tensors = {name: torch.from_numpy(value) for name, value in call.items()}
-    tensors |= {"hidden": torch.from_numpy(hidden).to(TORCH[dtype]), "weight": torch.from_numpy(weight).to(TORCH[dtype])}
+    tensors |= {
+        "hidden": torch.from_numpy(hidden).to(TORCH[dtype]),
+        "weight": torch.from_numpy(weight).to(TORCH[dtype]),
+    }
     for name in ("GreedyHeadPartials", "GreedyAccept"):
         constants = {"UPCAST": 1} if name == "GreedyHeadPartials" else {}
         launched(OPERATORS[name], tensors, dtype, vocab_size=300, candidates=0, **constants)  # type: ignore[arg-type]

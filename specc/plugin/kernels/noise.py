@@ -35,9 +35,7 @@ def noise_bits(seed, position, tokens, STREAM: tl.constexpr):
     """Return 23 uniform bits for each token, uint32; seed and position are int64 scalars, tokens int32."""
     seed = seed.to(tl.uint32)
     position = position.to(tl.uint32)
-    left, right = _permuted(
-        seed >> 16, seed & 0xFFFF, A0, B0, A1, B1, A2, B2, A3, B3, FIRST=STREAM % 4
-    )
+    left, right = _permuted(seed >> 16, seed & 0xFFFF, A0, B0, A1, B1, A2, B2, A3, B3, FIRST=STREAM % 4)
     left = (left + (position >> 16)) & 0xFFFF
     right = (right + (position & 0xFFFF)) & 0xFFFF
     left, right = _permuted(left, right, A0, B0, A1, B1, A2, B2, A3, B3, FIRST=0)

@@ -11,23 +11,24 @@ import triton.language as tl
 from specc.plugin.kernels.rows import COLDEST, LOWEST, NO_ID
 
 SIGN = tl.constexpr(0x80000000)
+ALL = tl.constexpr(0xFFFFFFFF)
 BINS = tl.constexpr(256)
 EMPTY = tl.constexpr(-(2**63))
 # Candidates that all are compared with at once.
-CHUNK_K = tl.constexpr(32)
+CHUNK_K = tl.constexpr(8)
 
 
 @triton.jit
 def ordered_from_float(x):
     """Return uint32 in the order of float32; both zeros give the same."""
     bits = tl.where(x == 0, 0.0, x).to(tl.uint32, bitcast=True)
-    return tl.where(bits >= SIGN, ~bits, bits | SIGN)
+    return tl.where(bits >= SIGN, bits ^ ALL, bits | SIGN)
 
 
 @triton.jit
 def float_from_ordered(key):
     """Return the float32 of `ordered_from_float`."""
-    return tl.where(key >= SIGN, key ^ SIGN, ~key).to(tl.float32, bitcast=True)
+    return tl.where(key >= SIGN, key ^ SIGN, key ^ ALL).to(tl.float32, bitcast=True)
 
 
 @triton.jit
