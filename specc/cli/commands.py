@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "schema": ("recipe_commands", "schema"),
     "list": ("recipe_commands", "list_names"),
     "explain": ("recipe_commands", "explain"),
+    "kernels": ("kernels_commands", "app"),
     "cache": ("cache_commands", "app"),
 }
 """By name: the module of `specc.cli` and what of it is the command, a function or an application of several."""

@@ -73,4 +73,20 @@ BACKEND: Final[dict[str, CodeRow]] = {
         "activations must fit at once (`specc plan` shows the sum).",
         ExitStatus.ENVIRONMENT,
     ),
+    "SPC530": CodeRow(
+        "the verification plugin has no kernels for this GPU",
+        "TensorRT engines verify with kernels compiled for one generation of GPUs: SM 8.0, 8.6, 8.9, 9.0, 10.0, 10.3 "
+        "and 12.0.",
+    ),
+    "SPC531": CodeRow(
+        "a kernel bundle is incomplete, damaged or of another version",
+        "A bundle of kernels names the hash of the source it was compiled from and the digest of every file. A kernel "
+        "is handed to TensorRT only if all of it agrees: parameters, GPU, PTX version, shared memory.",
+    ),
+    "SPC532": CodeRow(
+        "the compiler of kernels is not installed",
+        "The verification plugin is compiled with one exact version of Triton, on any machine; the machine that builds "
+        "the engine needs the compiled bundle alone.",
+        ExitStatus.ENVIRONMENT,
+    ),
 }
