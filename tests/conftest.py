@@ -18,6 +18,7 @@ from tests.browser import browser_program
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TRITON_INTERPRET"] = "1"  # kernels are compiled in processes of their own
 IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 if not IS_WORKER:  # workers inherit it and so share the store
     os.environ["SPECC_CACHE"] = tempfile.mkdtemp(prefix="specc-tests-")

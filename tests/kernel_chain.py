@@ -1,27 +1,19 @@
-"""The plugin's kernels in Triton's interpreter, chained as the plugin chains them, behind a session's `run`.
-
-The interpreter is chosen when Triton is first imported, so this module must be imported before anything compiles
-kernels in the same process; the compiler of the bundle works in processes of its own.
-"""
+"""The plugin's kernels in Triton's interpreter, chained as the plugin chains them, behind a session's `run`."""
 
 from __future__ import annotations
 
 import importlib
 import math
-import os
 from typing import Any
 
 import numpy as np
-
-os.environ["TRITON_INTERPRET"] = "1"
-
 import torch
 import triton
 
 from specc.plugin.operators import CHAINS, DIGITS, OPERATORS, TENSORS, LogitsDtype, OperatorRow
 
 torch.set_num_threads(1)
-assert triton.knobs.runtime.interpret, "Triton was imported before its interpreter was asked for"
+assert triton.knobs.runtime.interpret, "tests/conftest.py asks for the interpreter before Triton is imported"
 
 TORCH = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32}
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
+import triton
+import triton.language as tl
 
+from specc.plugin.kernels.noise import gumbel, noise_bits
 from specc.speculation.noise import Stream
-from tests.kernel_chain import triton
-
-tl = triton.language
-
-from specc.plugin.kernels.noise import gumbel, noise_bits  # noqa: E402 - after the choice of the interpreter
 
 
 @triton.jit

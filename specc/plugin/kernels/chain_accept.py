@@ -1,5 +1,7 @@
 """Kernel: partials to what a call emits, for the modes that compare ids (greedy, coupled). Grid (B)."""
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 

@@ -4,6 +4,8 @@ Where the refused draft was determined, not drawn, p without it is what is left,
 Where it was drawn from a stated q, the own token is left to the second pass (`residual_partials`).
 """
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 

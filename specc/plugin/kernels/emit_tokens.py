@@ -1,5 +1,7 @@
 """Kernel: the outputs of a call in rejection mode, from its accepted drafts and its own token. Grid (B)."""
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 

@@ -4,6 +4,8 @@ The vocabulary is the long side of the product: 128 ids by 16 rows take the tens
 Sums are rounded to the graph's dtype before they are compared, as a separate product would leave them.
 """
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 

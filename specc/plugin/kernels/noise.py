@@ -3,6 +3,8 @@
 Of a round's product only bits 16 to 31 are used, so arithmetic modulo 2^32 gives the same halves.
 """
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 

@@ -3,6 +3,8 @@
 A draw from weights w is the id with the largest w / E, E = -log(u).
 """
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 

@@ -1,5 +1,7 @@
 """Kernel: logits of all rows to partials a tile. Grid (B R, tiles)."""
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 

@@ -5,6 +5,8 @@ whether it is kept. The `candidates` largest logits are found by their digits, n
 passes that count, one that collects them. What precedes each of these is counted, which needs no sort.
 """
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 

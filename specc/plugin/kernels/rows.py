@@ -1,5 +1,7 @@
 """What kernels share: modes, layout of partials, a row's draft, a tile's partials, and how tiles are combined."""
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 
