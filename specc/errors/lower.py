@@ -27,4 +27,13 @@ LOWER: Final[dict[str, CodeRow]] = {
         "A weight does not fit float16",
         "A value beyond 65504 would become infinite. bfloat16 has the range of float32.",
     ),
+    "SPC410": CodeRow(
+        "A file of calibration texts has no text",
+        "Quantization with method awq, gptq or smooth looks at what goes into each layer while the model reads texts: "
+        "specc's own, or those of the file that target.calibration names, parted by lines of three hyphens.",
+    ),
+    "SPC411": CodeRow(
+        "Calibration needs a tokenizer",
+        "The texts of calibration become tokens by the target's tokenizer. rtn and mse look at weights alone.",
+    ),
 }

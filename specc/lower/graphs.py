@@ -52,7 +52,7 @@ def write_graphs(plan: Plan, weights: Path, folder: Path, place: Place) -> None:
     facts, graph = plan.target.facts, plan.graph
     models = models_from_plan(plan)
     try:
-        stored = _placed(models["main"], plan, weights, folder, place)
+        stored = placed_weights(models["main"], plan, weights, folder, place)
         graphs = []
         for variant, model in models.items():
             if shapes_of_weights(model) != shapes_of_weights(models["main"]):
@@ -83,7 +83,7 @@ def write_model(model: ir.Model, path: Path) -> None:
     path.write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
 
 
-def _placed(model: ir.Model, plan: Plan, weights: Path, folder: Path, place: Place) -> dict[str, StoredWeight]:
+def placed_weights(model: ir.Model, plan: Plan, weights: Path, folder: Path, place: Place) -> dict[str, StoredWeight]:
     """Place the weights' files, write the tables, and return where each initializer lies."""
     names = {name for name, value in model.graph.initializers.items() if value.const_value is None}
     stored = {name: weight for name, weight in weights_in_folder(weights).items() if name in names}

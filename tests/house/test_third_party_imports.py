@@ -11,7 +11,7 @@ from tests.house.tree import imports, module_name, named, package_name, python_f
 
 # Vendor libraries and the parts of specc that may import them, inside functions only.
 VENDOR = {
-    "onnxruntime": {"specc.backends", "specc.probe", "specc.runtime.runners"},
+    "onnxruntime": {"specc.backends", "specc.calibrate", "specc.probe", "specc.runtime.runners"},
     "tensorrt_rtx": {"specc.backends", "specc.runtime.runners"},
     "tensorrt": {"specc.backends", "specc.plugin", "specc.runtime.runners"},
     "triton": {"specc.plugin"},

@@ -1,0 +1,80 @@
+"""The quantizers that look at activations, over the statistics of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
+
+from specc.calibrate.channel_groups import ChannelGroup, channel_groups, factors_from_scales
+from specc.calibrate.statistics_file import StatisticsFolder
+from specc.catalog.weight_formats import WeightFormat
+from specc.checkpoint.folded import FoldedCheckpoint, TensorFactors
+from specc.checkpoint.source import Float32Array, SourceCheckpoint
+from specc.quantize.channel_scales import awq_scales, smooth_scales
+from specc.quantize.error_compensation import quantized_with_compensation
+from specc.quantize.quantized import QuantizedWeight
+from specc.quantize.quantized_from_float import RoundingMethod, quantized_from_float
+
+CalibratedMethod: TypeAlias = Literal["awq", "gptq", "smoothquant"]
+FormatOf: TypeAlias = Callable[[str], WeightFormat | None]
+
+SMOOTHING: Final = 0.5
+"""Alpha of SmoothQuant: the paper's choice for most models."""
+
+
+class CalibratedQuantizer:
+    """Quantizes the matrices of one model by one method.
+
+    Args:
+        source: the checkpoint; `source` of the quantizer is what its matrices are to be read from.
+        statistics: of the inputs of its layers.
+        method: `awq` and `smoothquant` fold factors into the checkpoint first, `gptq` compensates errors.
+        format_of: what a weight of a canonical name is to be stored as; None: a float.
+    """
+
+    def __init__(
+        self, source: SourceCheckpoint, statistics: StatisticsFolder, method: CalibratedMethod, format_of: FormatOf
+    ) -> None:
+        self._statistics = statistics
+        self._method = method
+        self._factors: dict[str, TensorFactors] = {}
+        if method != "gptq":
+            scales: dict[ChannelGroup, Float32Array] = {}
+            for group in channel_groups(source.facts):
+                found = self._scales(source, group, format_of)
+                if found is not None:
+                    scales[group] = found
+            self._factors = factors_from_scales(source.facts, scales)
+        self.source: SourceCheckpoint = FoldedCheckpoint(source, self._factors) if self._factors else source
+
+    def quantized(self, name: str, form: WeightFormat) -> QuantizedWeight:
+        """Return one matrix of `source`, quantized; without statistics, as those of experts, by a search of scales."""
+        weight = self.source.read_float32(name)
+        statistics = self._statistics.of_weight(name)
+        method = rounding(form)
+        if statistics is None:
+            return quantized_from_float(weight, form, method)
+        if self._method == "gptq":
+            return quantized_with_compensation(weight, form, statistics, method)
+        importance = statistics.mean_square
+        columns = self._factors[name].columns if name in self._factors else None
+        if columns is not None:
+            importance = importance / (columns * columns)
+        return quantized_from_float(weight, form, method, importance)
+
+    def _scales(self, source: SourceCheckpoint, group: ChannelGroup, format_of: FormatOf) -> Float32Array | None:
+        """Return the factors of one group, None where not all of its matrices are quantized alike."""
+        forms = {format_of(name) for name in group.weights}
+        statistics = self._statistics.of_weight(group.weights[0])
+        form = forms.pop()
+        if forms or form is None or statistics is None:
+            return None
+        weights = [source.read_float32(name) for name in group.weights]
+        if self._method == "smoothquant":
+            return smooth_scales(weights, statistics, SMOOTHING)
+        return awq_scales(weights, form, statistics, rounding(form))
+
+
+def rounding(form: WeightFormat) -> RoundingMethod:
+    """Return how scales are chosen where the method leaves that open: 8 bits have room enough not to clip."""
+    return "rtn" if form.element in ("int8", "fp8_e4m3") else "mse"
