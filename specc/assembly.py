@@ -6,13 +6,16 @@ import dataclasses
 from pathlib import Path
 from typing import Final
 
+from specc.backends import CHECKPOINT_BACKENDS
 from specc.backends.engine_list import engines_in_folder
+from specc.backends.outline import DEPLOY_FOLDER
 from specc.bundle.lock import LOCK_FILE, RecipeLock
 from specc.bundle.manifest import (
     ABI_MAJOR,
     ABI_MINOR,
     MANIFEST_FILE,
     SCHEMA_VERSION,
+    CheckpointSpec,
     EngineSpec,
     FileSpec,
     Manifest,
@@ -29,7 +32,6 @@ from specc.plan.plan import PLAN_FILE, Plan
 from specc.speculation.modes import MODES
 from specc.version import __version__
 
-ENGINES_FOLDER: Final = "engines"
 TOKENIZER_FOLDER: Final = "tokenizer"
 
 
@@ -42,22 +44,28 @@ def write_bundle(
         folder: the staging folder of the bundle.
         plan: of the build.
         lock: of the build.
-        engines: the store's folders of engines: the target's, then the draft's.
+        engines: the store's folders of engines or of a checkpoint: the target's, then the draft's.
         tokenizer: the store's folder of the tokenizer's files; empty when the checkpoint has no tokenizer.
         store: places big files as links and knows their digests.
     """
     specs: list[EngineSpec] = []
-    for engine_folder in engines:
-        engine_list = engines_in_folder(engine_folder)
-        specs += engine_list.engines
-        for name in engine_list.files:
-            place_once(engine_folder / name, folder / ENGINES_FOLDER / name, store)
+    checkpoints: list[CheckpointSpec] = []
+    for made_folder in engines:
+        made = engines_in_folder(made_folder)
+        specs += [dataclasses.replace(engine, file=f"{made.place}/{engine.file}") for engine in made.engines]
+        checkpoints += made.checkpoints
+        for name in made.files:
+            place_once(made_folder / name, folder / made.place / name, store)
     for name in (TOKENIZER_FILE, TEMPLATE_FILE):
         if (tokenizer / name).is_file():
             store.place(tokenizer / name, folder / TOKENIZER_FOLDER / name)
+    if plan.backend.name in CHECKPOINT_BACKENDS:
+        (folder / DEPLOY_FOLDER).mkdir()
+        CHECKPOINT_BACKENDS[plan.backend.name].write_serving(plan, folder / DEPLOY_FOLDER)
     (folder / PLAN_FILE).write_text(plan_text(plan), encoding="utf-8")
     (folder / LOCK_FILE).write_text(text_from_record(lock), encoding="utf-8")
     manifest = manifest_from_plan(plan, lock, tuple(specs), tokenizer, file_specs(folder, store))
+    manifest = dataclasses.replace(manifest, checkpoints=tuple(checkpoints))
     (folder / MANIFEST_FILE).write_text(text_from_record(manifest), encoding="utf-8")
     return manifest
 
@@ -102,7 +110,7 @@ def manifest_from_plan(
         draft=plan.draft,
         runtime=plan.runtime,
         tokenizer=_tokenizer_spec(plan, tokenizer),
-        engines=tuple(dataclasses.replace(engine, file=f"{ENGINES_FOLDER}/{engine.file}") for engine in engines),
+        engines=engines,
         toolchain=lock.toolchain,
         notes=plan.notes,
         files=files,

@@ -1,8 +1,9 @@
 """The page to read first: a build as its stages, in order.
 
     recipe.yaml -> Recipe -> source checkpoint -> Plan -> weights -> graphs -> engines -> bundle -> certificate
+                                                       -> checkpoint for TensorRT-LLM -> bundle
 
-A draft model goes the same way from its own checkpoint to its own engine, beside the target's.
+A draft model goes the same way from its own source to its own engine or checkpoint, beside the target's.
 
 Each stage is one call below. What it makes lies in the content-addressed store under a key of everything that shaped
 it, so a killed build resumes and a changed gamma writes no weights again. After the Plan nothing is decided.
@@ -12,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from specc.assembly import write_bundle
-from specc.backends import BACKENDS
-from specc.backends.engine_list import write_engine_list
+from specc.backends import BACKENDS, CHECKPOINT_BACKENDS, ENGINE_BACKENDS
+from specc.backends.engine_list import write_checkpoint_list, write_engine_list
+from specc.backends.outline import written_outline
 from specc.bundle.disk import replace_text
 from specc.bundle.failures import coded_failures
 from specc.bundle.lock import (
@@ -135,6 +138,8 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
     destination = request.out / plan.name
     if request.stop_after == "plan":
         return BuildResult(plan, written_plan(plan, request.out), changed=True)
+    if request.stop_after == "layout":
+        return BuildResult(plan, written_layout(plan, sources, request.out), changed=True)
     with Store(rehash=request.rehash, on_wait=on_wait, progress=progress) as store:
         pending = request.stop_after == "lower" and not request.locked and reads_no_weight(plan, sources)
         lock = lock_from_plan(plan, sources, store.digests.identity if pending else store.digests.sha256)
@@ -144,9 +149,9 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
         inputs = Inputs(plan, plan, sources.target, lock, StageKeys(plan, lock), store, progress)
         models = (inputs, *draft_inputs(inputs, sources))
         if request.stop_after == "lower":
-            graphs = tuple(graphs_from_plan(model) for model in models)
-            return BuildResult(plan, graphs[0], changed=True, pending=pending_files(lock))
-        engines = tuple(engines_from_graphs(model) for model in models)
+            lowered = tuple(lowered_from_plan(model) for model in models)
+            return BuildResult(plan, lowered[0], changed=True, pending=pending_files(lock))
+        engines = tuple(compiled_from_plan(model) for model in models)
         if request.stop_after == "compile":
             return BuildResult(plan, engines[0], changed=True)
         return BuildResult(plan, destination, changed=bundle_from_engines(inputs, engines, destination, certify))
@@ -182,9 +187,21 @@ def written_plan(plan: Plan, out: Path) -> Path:
 
 def reads_no_weight(plan: Plan, sources: Sources) -> bool:
     """Return whether lowering leaves the weights of all models in their files, so that nothing needs their digests."""
+    backend = CHECKPOINT_BACKENDS.get(plan.backend.name)
+    if backend is not None:
+        return not backend.parts(plan)
     draft = build_plan_of_draft(plan)
     own = draft is not None and sources.draft is not None and not weights_stay(draft, sources.draft)
     return weights_stay(plan, sources.target) and not own
+
+
+def written_layout(plan: Plan, sources: Sources, out: Path) -> Path:
+    """Write `<name>.layout/`: what a checkpoint will consist of, without its weights."""
+    models = [(plan, sources.target)]
+    draft = build_plan_of_draft(plan)
+    if draft is not None and sources.draft is not None:
+        models.append((draft, sources.draft))
+    return written_outline(CHECKPOINT_BACKENDS.get(plan.backend.name), plan, models, out)
 
 
 def lock_from_plan(plan: Plan, sources: Sources, digest_from_file: Callable[[Path], str]) -> RecipeLock:
@@ -198,6 +215,41 @@ def lock_from_plan(plan: Plan, sources: Sources, digest_from_file: Callable[[Pat
     opened = {"target": sources.target} | ({} if sources.draft is None else {"draft": sources.draft})
     files = {role: SourceFiles(source.uri, source.revision, source.files) for role, source in opened.items()}
     return lock_from_sources(files, toolchain, digest_from_file)
+
+
+def lowered_from_plan(inputs: Inputs) -> Path:
+    """Store what the back end takes: ONNX graphs over their weights, or the checkpoint itself."""
+    makes_checkpoint = inputs.plan.backend.name in CHECKPOINT_BACKENDS
+    return checkpoint_from_source(inputs) if makes_checkpoint else graphs_from_plan(inputs)
+
+
+def compiled_from_plan(inputs: Inputs) -> Path:
+    """Store what the bundle holds: engines, or the checkpoint, whose engines are built where the GPUs are."""
+    makes_checkpoint = inputs.plan.backend.name in CHECKPOINT_BACKENDS
+    return checkpoint_from_source(inputs) if makes_checkpoint else engines_from_graphs(inputs)
+
+
+def checkpoint_from_source(inputs: Inputs) -> Path:
+    """Store a checkpoint for another program; each of its big files is an object of its own, so a killed build resumes.
+
+    The files of the source are linked where they serve as they are.
+    """
+    plan, store = inputs.plan, inputs.store
+    backend = CHECKPOINT_BACKENDS[plan.backend.name]
+
+    def produce(folder: Path) -> None:
+        for part in backend.parts(plan):
+            made = store.obtain(
+                inputs.keys.part(part.file),
+                partial(backend.write_part, part, plan, inputs.source, progress=inputs.progress),
+                f"{part.file} of {plan.name}",
+                part.nbytes,
+            )
+            store.place(made / part.file, folder / part.file, link_bytes=0)
+        checkpoint = backend.write_rest(plan, inputs.source, folder, store.place)
+        write_checkpoint_list(checkpoint, folder)
+
+    return store.obtain(inputs.keys.checkpoint, produce, f"checkpoint of {plan.name}")
 
 
 def weights_from_source(inputs: Inputs) -> Path:
@@ -224,7 +276,7 @@ def engines_from_graphs(inputs: Inputs) -> Path:
 
     def produce(folder: Path) -> None:
         lowered = lowered_in_folder(graphs_from_plan(inputs))
-        backend = BACKENDS[inputs.plan.backend.name]
+        backend = ENGINE_BACKENDS[inputs.plan.backend.name]
         engines = backend.engines_from_lowered(lowered, inputs.plan, folder, inputs.store.place, inputs.progress)
         write_engine_list(engines, folder)
 

@@ -60,6 +60,28 @@ class StageKeys:
         """Key of the engines: the graphs, the profiles and the SMs."""
         return self._key("engines", {"graphs": self.graphs, "backend": json_from_record(self._plan.backend)})
 
+    def part(self, file: str) -> str:
+        """Key of one file of a checkpoint: sources, the model, how it is laid out. Not gamma, not the limits."""
+        return self._key("checkpoint part", {**self._laid_out(), "file": file})
+
+    @property
+    def checkpoint(self) -> str:
+        """Key of a checkpoint: its parts, and the facts that its configuration states."""
+        trtllm = self._plan.backend.trtllm
+        loader = None if trtllm is None else {"flow": trtllm.flow, "version": trtllm.version}
+        return self._key("checkpoint", {**self._laid_out(), "loader": loader})
+
+    def _laid_out(self) -> dict[str, Any]:
+        plan = self._plan
+        trtllm = plan.backend.trtllm
+        model = None if trtllm is None else trtllm.target if plan.graph.role == "target" else trtllm.draft
+        return {
+            "facts": json_from_record(plan.target.facts),
+            "backend": plan.backend.name,
+            "role": plan.graph.role,
+            "model": json_from_record(model),
+        }
+
     @property
     def tokenizer(self) -> str:
         """Key of the tokenizer's files: sources and special tokens."""

@@ -1,4 +1,4 @@
-"""The stages of a build by name, in order; any of them can be the last one."""
+"""The stages of a build by name, in order; any can be the last one. `layout` is of checkpoints; engines have none."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Final, Literal, TypeAlias
 
 from specc.errors import SpeccError
 
-Stage: TypeAlias = Literal["plan", "lower", "compile", "publish"]
-STAGES: Final[tuple[Stage, ...]] = ("plan", "lower", "compile", "publish")
+Stage: TypeAlias = Literal["plan", "layout", "lower", "compile", "publish"]
+STAGES: Final[tuple[Stage, ...]] = ("plan", "layout", "lower", "compile", "publish")
 
 
 def stage_from_name(name: str) -> Stage:

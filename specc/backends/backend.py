@@ -1,11 +1,13 @@
-"""What a back end is: it turns lowered graphs into engines and says with which libraries."""
+"""What a back end is: it turns lowered graphs into engines, or a source checkpoint into one that others serve."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from specc.bundle.manifest import EngineSpec
+from specc.bundle.manifest import CheckpointSpec, EngineSpec
+from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.lowered import Lowered
 from specc.lower.place import Place
 from specc.plan.plan import Plan
@@ -13,14 +15,18 @@ from specc.progress import Progress
 
 
 class Backend(Protocol):
-    """A builder of engines. Planning decided whether a plan is legal for it, from `catalog/capabilities.py`."""
+    """What every back end has. Planning decided whether a plan is legal for it, from `catalog/capabilities.py`."""
 
     def toolchain(self) -> dict[str, str]:
-        """Return the versions of the libraries that shape its engines: part of the build key and of the manifest.
+        """Return the versions of the libraries that shape its results: part of the build key and of the manifest.
 
         Raises:
             SpeccError: SPC501 the library is not installed, with the extra that brings it.
         """
+
+
+class EngineBackend(Backend, Protocol):
+    """A builder of engines over graphs of specc's own."""
 
     def engines_from_lowered(
         self, lowered: Lowered, plan: Plan, folder: Path, place: Place, progress: Progress
@@ -32,3 +38,44 @@ class Backend(Protocol):
         Raises:
             SpeccError: the library refused the graph.
         """
+
+
+@dataclass(frozen=True)
+class CheckpointPart:
+    """A file of a checkpoint that is made, kept and resumed by itself.
+
+    Attributes:
+        file: its name in the checkpoint.
+        nbytes: about what it takes on the disk.
+    """
+
+    file: str
+    nbytes: int
+
+
+class CheckpointBackend(Backend, Protocol):
+    """A writer of checkpoints that another program loads; `plan` is of one model, target or draft."""
+
+    def parts(self, plan: Plan) -> tuple[CheckpointPart, ...]:
+        """Return the big files of the checkpoint, in order; none where it only links the source's."""
+
+    def write_part(
+        self, part: CheckpointPart, plan: Plan, source: SourceCheckpoint, folder: Path, progress: Progress
+    ) -> None:
+        """Write one of these files into `folder`.
+
+        Raises:
+            SpeccError: SPC404 a value does not fit float16; SPC2nn the source changed or is damaged.
+        """
+
+    def write_rest(self, plan: Plan, source: SourceCheckpoint, folder: Path, place: Place) -> CheckpointSpec:
+        """Write or place all other files into `folder` and return what the checkpoint is."""
+
+    def write_outline(self, plan: Plan, source: SourceCheckpoint, folder: Path) -> None:
+        """Fill a folder with all that follows from the plan: configuration, and headers of files with nothing in them.
+
+        No weight is read, and the files of weights take no room on the disk.
+        """
+
+    def write_serving(self, plan: Plan, folder: Path) -> None:
+        """Write what the other program is started with into `folder` (empty, exists); `plan` is the target's."""

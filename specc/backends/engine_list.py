@@ -1,4 +1,4 @@
-"""engines.json: the specs of the engines of one folder, as the compile stage leaves them beside the engines."""
+"""engines.json: what the compile stage made in one folder, engines or a checkpoint, and where a bundle puts it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from specc.bundle.manifest import EngineSpec
+from specc.bundle.manifest import CheckpointSpec, EngineSpec
 from specc.bundle.record import record_from_file, text_from_record
 
 ENGINES_FILE: Final = "engines.json"
+ENGINES_FOLDER: Final = "engines"
 
 
 @dataclass(frozen=True)
 class EngineList:
-    """The whole of engines.json; `files` are all files of the engines, relative to the folder."""
+    """The whole of engines.json.
+
+    Attributes:
+        engines: of the folder.
+        files: all files of it, relative to the folder.
+        checkpoints: of the folder; their `folder` is that of the bundle.
+        place: folder of the bundle that the files go to.
+    """
 
     engines: tuple[EngineSpec, ...]
     files: tuple[str, ...]
+    checkpoints: tuple[CheckpointSpec, ...] = ()
+    place: str = ENGINES_FOLDER
 
 
 def write_engine_list(engines: tuple[EngineSpec, ...], folder: Path) -> None:
     """Write the specs of the engines in a folder, and the names of the files that lie there."""
-    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    (folder / ENGINES_FILE).write_text(text_from_record(EngineList(engines, tuple(files))), encoding="utf-8")
+    _write(EngineList(engines, _files(folder)), folder)
+
+
+def write_checkpoint_list(checkpoint: CheckpointSpec, folder: Path) -> None:
+    """Write what the checkpoint in a folder is, and the names of the files that lie there."""
+    _write(EngineList((), _files(folder), (checkpoint,), checkpoint.folder), folder)
 
 
 def engines_in_folder(folder: Path) -> EngineList:
-    """Read what `write_engine_list` wrote."""
+    """Read what one of these wrote."""
     return record_from_file(EngineList, folder / ENGINES_FILE)
+
+
+def _files(folder: Path) -> tuple[str, ...]:
+    return tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
+
+
+def _write(made: EngineList, folder: Path) -> None:
+    (folder / ENGINES_FILE).write_text(text_from_record(made), encoding="utf-8")

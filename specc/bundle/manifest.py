@@ -112,6 +112,34 @@ class EngineSpec:
 
 
 @dataclass(frozen=True)
+class CheckpointSpec:
+    """A checkpoint that another program loads; a bundle has these in place of engines, or engines alone.
+
+    Attributes:
+        role: whose weights it holds.
+        format: `trtllm`: config.json and a file for each GPU, input of trtllm-build; `huggingface`: what trtllm-serve
+            loads.
+        folder: path inside the bundle.
+        scheme: of the weights.
+        dtype: of what is not quantized.
+        kv_cache: dtype of the caches.
+        tp_size: GPUs that share every matrix.
+        pp_size: groups of them that share the layers.
+        loaded_by: the program and its version.
+    """
+
+    role: EngineRole
+    format: Literal["trtllm", "huggingface"]
+    folder: str
+    scheme: str
+    dtype: TensorDtype
+    kv_cache: str
+    tp_size: int
+    pp_size: int
+    loaded_by: str
+
+
+@dataclass(frozen=True)
 class LimitsSpec:
     """What the engines were built for; a request beyond it is refused, never clamped.
 
@@ -234,6 +262,7 @@ class Manifest:
     writes beside it. `recipe` is the resolved recipe.
     `lossy` says that the acceptance mode changes the distribution of sampled text (acceptance typical).
     `notes` are sentences for people: features a back end lost, defaults taken from the checkpoint.
+    `checkpoints` stand where another program serves: there are no engines then, and specc's runtime cannot run it.
     """
 
     schema: int
@@ -256,3 +285,4 @@ class Manifest:
     notes: tuple[str, ...]
     files: dict[str, FileSpec]
     recipe: dict[str, Any]
+    checkpoints: tuple[CheckpointSpec, ...] = ()

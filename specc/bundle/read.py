@@ -103,6 +103,7 @@ def _other_version(file: Path, field: str, found: str, known: str) -> SpeccError
 def _named_files(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield from ((f"files.{name}", name) for name in manifest.files)
     yield from ((f"engines[{i}].file", engine.file) for i, engine in enumerate(manifest.engines))
+    yield from ((f"checkpoints[{i}].folder", f"{c.folder}/config.json") for i, c in enumerate(manifest.checkpoints))
     if manifest.tokenizer is not None:
         yield "tokenizer.file", manifest.tokenizer.file
         if manifest.tokenizer.chat_template is not None:

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from specc.bundle.manifest import AcceptanceMode
 
-BackendName: TypeAlias = Literal["onnxruntime", "tensorrt-rtx", "tensorrt"]
+BackendName: TypeAlias = Literal["onnxruntime", "tensorrt-rtx", "tensorrt", "tensorrt-llm"]
 FeatureName: TypeAlias = Literal["logits", "token_logprobs"]
 ComputeDtype: TypeAlias = Literal["f32", "f16", "bf16"]
 ModelFeature: TypeAlias = Literal["a mixture of experts", "soft-capped attention scores"]
@@ -55,6 +55,9 @@ class BackendRow:
         static_capacity: whether the cache length is fixed in the engine.
         default_prefill_chunk: tokens of one prefill call where the recipe states none.
         compiles: whether this version builds its engines; False: it lowers the graphs and ends there.
+        makes: `engines` over graphs of specc's own, or a `checkpoint` that another program loads.
+        several_gpus: whether one model may be split over GPUs.
+        cache_dtypes: of caches, beside the compute dtype.
     """
 
     name: BackendName
@@ -72,10 +75,14 @@ class BackendRow:
     static_capacity: bool
     default_prefill_chunk: int
     compiles: bool = True
+    makes: Literal["engines", "checkpoint"] = "engines"
+    several_gpus: bool = False
+    cache_dtypes: tuple[str, ...] = ()
 
 
 _RTX: Final = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
 _TRT: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
+_LLM: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 _CPU_CASTS: Final = (
     "ONNX Runtime computes it on CPUs through casts around float32 arithmetic: no faster than f32, and less exact"
 )
@@ -146,10 +153,31 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         default_prefill_chunk=512,
         compiles=False,
     ),
+    "tensorrt-llm": BackendRow(
+        name="tensorrt-llm",
+        title="a checkpoint and serving files for TensorRT-LLM, for models that need several GPUs",
+        compute_capabilities=_LLM,
+        elsewhere="the back end tensorrt-rtx builds for GPUs of SM 7.5, and onnxruntime for CPUs",
+        default_scheme="bf16",
+        schemes={
+            "f16": SchemeSupport("f16", _LLM),
+            "bf16": SchemeSupport("bf16", _LLM),
+            "w8a16": SchemeSupport("bf16", _LLM),
+            "w4a16": SchemeSupport("bf16", _LLM),
+            "fp8": SchemeSupport("bf16", _LLM[2:]),
+        },
+        refused_schemes={"f32": "TensorRT-LLM's fused attention has no float32"},
+        refused_features={},
+        acceptance=("greedy", "coupled", "rejection"),
+        draft_kinds=("ngram", "none", "model"),
+        features=(),
+        logits_variant=False,
+        static_capacity=True,
+        default_prefill_chunk=8192,
+        makes="checkpoint",
+        several_gpus=True,
+        cache_dtypes=("fp8",),
+    ),
 }
 
-UNBUILT_BACKENDS: Final[dict[str, str]] = {
-    "tensorrt-llm": "a checkpoint and serving files for TensorRT-LLM, for models that need several GPUs",
-}
-
-BACKEND_NAMES: Final[tuple[str, ...]] = (*BACKENDS, *UNBUILT_BACKENDS)
+BACKEND_NAMES: Final[tuple[str, ...]] = tuple(BACKENDS)

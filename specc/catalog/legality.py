@@ -1,4 +1,4 @@
-"""From which SM on the back ends that this version only plans for run a scheme.
+"""From which SM on the back ends of data-centre GPUs run a scheme; what is built of it stands in `capabilities.py`.
 
 Source: the support matrices of TensorRT-LLM 0.18 (precision by architecture; Blackwell's fp4 came later) and of
 TensorRT-RTX 1.4 (precision by compute capability), whose core TensorRT shares.
@@ -40,7 +40,7 @@ def scheme_runs(backend: str, scheme: str, compute_capabilities: tuple[str, ...]
 
 def cache_runs(backend: str, scheme: str, cache_dtype: str, compute_capabilities: tuple[str, ...]) -> bool:
     """Return whether a back end keeps caches of a dtype beside weights of a scheme, without losing speed silently."""
-    if backend in BACKENDS:
+    if backend not in FIRST_SM:
         row = BACKENDS[backend].schemes.get(scheme)
         return row is not None and row.compute_dtype == cache_dtype
     if backend == "tensorrt-llm" and scheme not in FAST_CACHE_SCHEMES.get(cache_dtype, (scheme,)):

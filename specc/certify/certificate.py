@@ -97,6 +97,8 @@ def certificate_from_bundle(bundle: Path, request: CertifyRequest, progress: Pro
     """
     request.refuse_empty()
     manifest = open_bundle(bundle, request.verify)
+    if manifest.checkpoints:
+        return served_elsewhere(bundle, manifest, request.scope)
     engine = target_engine(manifest, bundle)
     try:
         runner = runner_from_engine(bundle, engine, request.threads)
@@ -113,6 +115,13 @@ def certificate_from_bundle(bundle: Path, request: CertifyRequest, progress: Pro
         runner.close()
         if subject.logits is not None:
             subject.logits.close()
+
+
+def served_elsewhere(bundle: Path, manifest: Manifest, scope: Scope) -> Certificate:
+    """Return the certificate of checkpoints that another program loads: their files are whole, nothing was run."""
+    loader = manifest.checkpoints[0].loaded_by
+    certificate = empty_certificate(bundle, scope, f"it is for {loader}, on GPUs; nothing was run here")
+    return replace(certificate, not_checked=("text, law and speed: to be checked where TensorRT-LLM runs",))
 
 
 def empty_certificate(bundle: Path, scope: Scope, reason: str) -> Certificate:

@@ -22,6 +22,8 @@ from specc.checkpoint.values import values_from_json_file
 
 CONFIG_FILE: Final = "config.json"
 GENERATION_FILE: Final = "generation_config.json"
+QUANTIZATION_FILE: Final = "hf_quant_config.json"
+"""How ModelOpt quantized the checkpoint; TensorRT-LLM reads it."""
 
 
 def checkpoint_from_folder(
@@ -59,6 +61,8 @@ def checkpoint_from_folder(
     files = [values.path for values in reversed(stated)]
     if (folder / INDEX_FILE).is_file():
         files.append(folder / INDEX_FILE)
+    if (folder / QUANTIZATION_FILE).is_file():
+        files.append(folder / QUANTIZATION_FILE)
     files += [*parts.files, *(header.file for header in stored.values())]
     return OpenedCheckpoint(
         uri=uri,

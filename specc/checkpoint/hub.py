@@ -7,12 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from specc.catalog.published import download_text
 from specc.checkpoint.shards import INDEX_FILE, SINGLE_FILE, shard_names_from_index
 from specc.checkpoint.values import values_from_json_file
 from specc.errors import SpeccError
 
 TOKENIZER_FILES: Final = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
-DESCRIPTION_FILES: Final = ("config.json", "generation_config.json", INDEX_FILE, *TOKENIZER_FILES)
+DESCRIPTION_FILES: Final = (
+    "config.json",
+    "generation_config.json",
+    "hf_quant_config.json",
+    INDEX_FILE,
+    *TOKENIZER_FILES,
+)
 
 
 def folder_from_hub(repository: str, *, revision: str | None, offline: bool, weights: bool) -> tuple[Path, str]:
@@ -27,7 +34,7 @@ def folder_from_hub(repository: str, *, revision: str | None, offline: bool, wei
     Raises:
         SpeccError: SPC203 the library is missing, SPC204 the hub refuses, SPC205 it cannot be reached.
     """
-    hub = _library()
+    hub = _library(repository)
 
     def fetch(names: tuple[str, ...]) -> Path:
         patterns = [glob.escape(name) for name in names]
@@ -54,7 +61,7 @@ def file_from_hub(repository: str, file: str, *, revision: str | None, offline: 
     Raises:
         SpeccError: as `folder_from_hub`.
     """
-    hub = _library()
+    hub = _library(repository)
     path: str = _guarded(
         f"{repository}/{file}",
         offline,
@@ -65,7 +72,7 @@ def file_from_hub(repository: str, file: str, *, revision: str | None, offline: 
     return found, found.parents[depth - 1].name
 
 
-def _library() -> Any:  # noqa: ANN401 - an untyped vendor module
+def _library(what: str) -> Any:  # noqa: ANN401 - an untyped vendor module
     try:
         import huggingface_hub
         import huggingface_hub.errors
@@ -75,13 +82,13 @@ def _library() -> Any:  # noqa: ANN401 - an untyped vendor module
             "huggingface_hub",
             "the library is not installed",
             "models of the hub are fetched with it",
-            "pip install 'specc[hub]', or download the model and give its folder",
+            f"pip install 'specc[hub]', or download the model and give its folder{download_text(what)}",
         ) from None
     return huggingface_hub
 
 
 def _guarded(what: str, offline: bool, call: Callable[[], Any]) -> Any:  # noqa: ANN401
-    errors = _library().errors
+    errors = _library(what).errors
     try:
         return call()
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
@@ -109,7 +116,9 @@ def _unreachable(what: str, offline: bool, error: Exception) -> NoReturn:
         f"hf://{what}",
         f"not in the local cache, and --offline is on: {_first_line(error)}" if offline else _first_line(error),
         "the model's files must be on this machine",
-        "run once without --offline" if offline else "check the network, or give a folder that holds the model",
+        f"run once without --offline, or `hf download {what}` where there is a network{download_text(what)}"
+        if offline
+        else f"check the network, or give a folder that holds the model{download_text(what)}",
     )
 
 

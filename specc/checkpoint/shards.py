@@ -65,13 +65,21 @@ def headers_from_folder(folder: Path) -> dict[str, TensorHeader]:
             str(index_path),
             f"the shard {missing[0]} is missing" + (f", and {len(missing) - 1} more" if len(missing) > 1 else ""),
             f"it holds {len(shards[missing[0]])} tensors of the model",
-            f"download {', '.join(missing[:4])} into {folder}",
+            f"download {', '.join(missing[:4])}{' and the rest' if len(missing) > 4 else ''} into {folder}"
+            f"{_size_text(index_path)}",
         )
     for shard, expected in shards.items():
         found = headers_from_safetensors(folder / shard)
         _check_shard(folder / shard, expected, found, headers)
         headers |= found
     return headers
+
+
+def _size_text(index_path: Path) -> str:
+    """Return how much the whole checkpoint takes, as its index states it; empty where it does not."""
+    metadata = values_from_json_file(index_path).nested("metadata")
+    size = None if metadata is None else metadata.mapping.get("total_size")
+    return f"; all shards together take {size / 1e9:.1f} GB" if isinstance(size, int) and size > 0 else ""
 
 
 def _check_shard(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from specc.bundle.certificate import Certificate, ParityCheck, ReferenceCheck, SamplerCheck
-from specc.bundle.manifest import REPORT_FILE, Manifest
+from specc.bundle.manifest import REPORT_FILE, CheckpointSpec, Manifest
 from specc.certify.bench import BenchReport
 from specc.cli.show import OUT, show_pairs, show_table
 from specc.plan.compare import interval_text
@@ -43,7 +43,13 @@ def show_bundle(manifest: Manifest, bundle: Path, outlook: Outlook | None) -> No
         plain = [tensor.name for tensor in (*engine.inputs, *engine.outputs) if tensor.name not in cached]
         sms = ", ".join(engine.compute_capabilities) or "CPU"
         rows.append([engine.file, engine.compute_dtype, sms, f"{', '.join(plain)} and {len(engine.caches)} caches"])
-    show_table(["engine", "dtype", "runs on", "tensors"], rows)
+    if rows:
+        show_table(["engine", "dtype", "runs on", "tensors"], rows)
+    if manifest.checkpoints:
+        show_table(
+            ["checkpoint", "weights", "caches", "GPUs", "loaded by"], [_checkpoint_row(c) for c in manifest.checkpoints]
+        )
+        OUT.print("specc inspects and verifies it; it runs where TensorRT-LLM is, see deploy/", markup=False)
     OUT.print()
     files = [[name, bytes_text(spec.size), spec.sha256[:16]] for name, spec in manifest.files.items()]
     show_table(["file", "size", "sha256"], files, right=frozenset({1}))
@@ -58,6 +64,14 @@ def _measured_speedup(outlook: Outlook | None) -> str:
     if outlook.best_gamma == 0:
         return "by measured step costs AR decoding is the fastest at batch 1"
     return f"{interval_text(first.speedup)} at batch 1 with gamma {first.gamma}, by measured step costs"
+
+
+def _checkpoint_row(checkpoint: CheckpointSpec) -> list[str]:
+    gpus = f"{checkpoint.tp_size}" + (f" x {checkpoint.pp_size} stages" if checkpoint.pp_size > 1 else "")
+    weights = (
+        f"{checkpoint.scheme} over {checkpoint.dtype}" if checkpoint.scheme != checkpoint.dtype else checkpoint.dtype
+    )
+    return [checkpoint.folder, weights, checkpoint.kv_cache, gpus, checkpoint.loaded_by]
 
 
 def show_certificate(certificate: Certificate) -> None:

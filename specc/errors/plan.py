@@ -63,4 +63,14 @@ PLAN: Final[dict[str, CodeRow]] = {
         "The target has no such layers",
         "A draft of kind `self` is the first layers of the target; there must be at least as many.",
     ),
+    "SPC323": CodeRow(
+        "TensorRT-LLM of that version is not known",
+        "Names of fields changed between versions, and one changed its meaning under the same name. specc writes for "
+        "the versions whose fields it knows (docs/tensorrt-llm.md), and for no other.",
+    ),
+    "SPC324": CodeRow(
+        "TensorRT-LLM does not take this",
+        "Each flow and version has its models, drafters, schemes and dtypes of caches. What would be refused, or be "
+        "changed without a word, on the machine with the GPUs is refused while planning.",
+    ),
 }

@@ -79,6 +79,11 @@ RUNTIME: Final[dict[str, CodeRow]] = {
         "the session is closed",
         "`Session.close()` frees the engine and its caches; a closed session generates nothing more.",
     ),
+    "SPC720": CodeRow(
+        "the bundle is served by another program",
+        "A bundle for TensorRT-LLM holds checkpoints and serving files. `specc inspect` shows it and `specc verify` "
+        "compares its files; generating needs TensorRT-LLM on the machine with the GPUs.",
+    ),
     "SPC718": CodeRow(
         "the certificate of the bundle is damaged",
         "certificate.json states the measured step costs that choose gamma and the fallback. It was edited, truncated "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specc.bundle.manifest import AcceptanceMode
-from specc.catalog.capabilities import BACKENDS, UNBUILT_BACKENDS, BackendRow, SchemeSupport
+from specc.catalog.capabilities import BACKENDS, BackendRow, SchemeSupport
 from specc.catalog.gpus import GpuRow
 from specc.catalog.schemes import SCHEMES
 from specc.errors import SpeccError
@@ -49,7 +49,7 @@ def choices_from_recipe(recipe: Recipe) -> Choices:
     gpu = recipe.gpu.row
     backend = _backend(recipe, gpu, notes)
     _refuse_unbuilt_models(recipe, backend)
-    if recipe.gpu.count > 1:
+    if recipe.gpu.count > 1 and not backend.several_gpus:
         raise _unbuilt(recipe, ("gpu", "count"), f"{recipe.gpu.count} GPUs for one model", "gpu.count: 1")
     capabilities = _compute_capabilities(recipe, backend, gpu)
     scheme, support = _scheme(recipe, "target", recipe.target, backend=backend, capabilities=capabilities, notes=notes)
@@ -93,10 +93,6 @@ def _backend(recipe: Recipe, gpu: GpuRow, notes: list[str]) -> BackendRow:
         notes.append(f"backend {row.name}: the recipe states none, and it builds for {gpu.name}.")
         return row
     name = recipe.backend.name
-    if name in UNBUILT_BACKENDS:
-        here = [row.name for row in BACKENDS.values() if row.compiles and _runs_on(row, gpu)]
-        fix = f"backend: {here[0]}" if here else _other_gpus()
-        raise _unbuilt(recipe, ("backend", "name"), f"backend {name} ({UNBUILT_BACKENDS[name]})", fix)
     if not BACKENDS[name].compiles:
         notes.append(f"backend {name}: this version lowers its graphs (`--stop-after lower`) and builds no engines.")
     return BACKENDS[name]
@@ -118,7 +114,10 @@ def _runs_on(row: BackendRow, gpu: GpuRow) -> bool:
 
 def _other_gpus() -> str:
     allowed = ", ".join(BACKENDS["tensorrt-rtx"].compute_capabilities)
-    return f"backend: tensorrt-rtx with a GPU of SM {allowed}, or backend: onnxruntime with gpu: cpu"
+    return (
+        f"backend: tensorrt-rtx with a GPU of SM {allowed}, backend: tensorrt-llm with one of SM 8.0 and more, or "
+        "backend: onnxruntime with gpu: cpu"
+    )
 
 
 def _refuse_unbuilt_models(recipe: Recipe, backend: BackendRow) -> None:
@@ -184,9 +183,10 @@ def _scheme(
         own = "scheme" if role == "target" else f"{role}.scheme"
         notes.append(f"{own} {scheme}: the recipe states none, and {backend.name} runs it unquantized.")
     support = _support(recipe, role, backend, scheme, capabilities)
-    if choice.kv_cache not in (None, support.compute_dtype):
+    caches = (support.compute_dtype, *backend.cache_dtypes)
+    if choice.kv_cache not in (None, *caches):
         got = f"caches of {choice.kv_cache} under {support.compute_dtype} activations"
-        raise _unbuilt(recipe, (role, "kv_cache"), got, f"kv_cache: {support.compute_dtype}, or remove it")
+        raise _unbuilt(recipe, (role, "kv_cache"), got, f"kv_cache: {' or '.join(caches)}, or remove it")
     return scheme, support
 
 

@@ -22,6 +22,7 @@ from specc.plan.profiles import profiles_from_limits
 from specc.plan.remedies import Setting, remedies_from_demand, remedies_text
 from specc.plan.sampling import sampling_from_recipe
 from specc.plan.shape import shape_from_facts
+from specc.plan.trtllm import Pair, demand_of_trtllm, trtllm_from_recipe, trtllm_notes
 from specc.plan.typical import acceptance_notes, typical_from_recipe
 from specc.recipe.schema import Recipe
 
@@ -52,10 +53,12 @@ def plan_from_recipe(
     draft = draft_from_recipe(DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source))
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, draft), lengths.limits, given)
     lengths = _with_best_gamma(recipe, choices, source.facts.max_position_embeddings, lengths, prediction)
-    demand = _demand(choices, facts, draft, lengths)
+    drafting = None if draft.model is None else draft.model.model.facts
+    trtllm = trtllm_from_recipe(recipe, choices, Pair(facts, drafting, draft.spec), lengths.limits, prediction)
+    demand = demand_of_trtllm(_demand(choices, facts, draft, lengths), trtllm)
     fit = _checked_fit(recipe, choices, demand)
     notes = (*choices.notes, *lengths.notes, *model_notes, *acceptance_notes(recipe), *sampling_notes)
-    notes += _scheme_notes(source, choices.scheme)
+    notes += (*_scheme_notes(source, choices.scheme), *trtllm_notes(recipe, trtllm))
     if draft_source is not None and choices.draft_scheme is not None:
         notes += tuple(f"draft: {note}" for note in _scheme_notes(draft_source, choices.draft_scheme))
     return Plan(
@@ -68,6 +71,7 @@ def plan_from_recipe(
             name=choices.backend.name,
             profiles=profiles_from_limits(choices.backend, lengths.limits),
             compute_capabilities=choices.compute_capabilities,
+            trtllm=trtllm,
         ),
         gpu=choices.gpu.name,
         limits=lengths.limits,
@@ -90,7 +94,7 @@ def plan_text(plan: Plan) -> str:
 def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, draft: DraftDecision) -> Models:
     model = draft.model
     return Models(
-        target=shape_from_facts(facts, choices.scheme, choices.support.compute_dtype),
+        target=shape_from_facts(facts, choices.scheme, recipe.target.kv_cache or choices.support.compute_dtype),
         draft=None
         if model is None
         else shape_from_facts(model.model.facts, model.model.scheme, model.graph.compute_dtype),

@@ -51,6 +51,7 @@ class ModelDemand:
         steps: drafts of one call of a draft model.
         unrolled: there is a second engine of several steps.
         weights_only: all else is the target's.
+        gpus: how many share it where they are not the bundle's.
     """
 
     facts: ModelFacts
@@ -62,6 +63,7 @@ class ModelDemand:
     steps: int = 1
     unrolled: bool = False
     weights_only: bool = False
+    gpus: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,10 @@ class Demand:
     gpus: int
     backend: str
     acceptance: AcceptanceMode
+
+    def gpus_of(self, model: ModelDemand) -> int:
+        """Return how many GPUs share every matrix of a model."""
+        return self.gpus if model.gpus is None else model.gpus
 
 
 def memory_from_demand(demand: Demand) -> tuple[MemoryItem, ...]:
@@ -119,12 +125,13 @@ def capacity_of(demand: Demand, role: Literal["target", "draft"]) -> int:
 
 
 def _weights(demand: Demand, model: ModelDemand) -> Iterator[MemoryItem]:
-    counts = elements_held(model.facts, model.form, demand.gpus)
+    gpus = demand.gpus_of(model)
+    counts = elements_held(model.facts, model.form, gpus)
     for group, count in counts.items():
         bits = model.bits[group]
         detail = f"{count / 1e6:,.1f} M of {bits:g} bits"
-        if demand.gpus > 1:
-            detail += ", all on every GPU" if group == "small" else f", 1/{demand.gpus} of them"
+        if gpus > 1:
+            detail += ", all on every GPU" if group == "small" else f", 1/{gpus} of them"
         if group == "head" and count == 0:
             detail = "tied: the embedding is the head"
         if count or group == "head":
@@ -141,13 +148,13 @@ def _state(demand: Demand, model: ModelDemand, role: Literal["target", "draft"])
 
 
 def _caches(demand: Demand, model: ModelDemand, capacity: int) -> MemoryItem:
-    facts, batch = model.facts, demand.limits.max_batch
-    heads = heads_held(facts.num_key_value_heads, demand.gpus)
+    facts, batch, gpus = model.facts, demand.limits.max_batch, demand.gpus_of(model)
+    heads = heads_held(facts.num_key_value_heads, gpus)
     layers = 1 if model.form == "eagle3" else facts.num_hidden_layers
     row = 2 * layers * heads * facts.head_dim * DTYPES[model.cache_dtype].nbytes
     detail = f"{batch} x {capacity} tokens, {layers} x {heads} x {facts.head_dim} {model.cache_dtype}"
-    if demand.gpus > facts.num_key_value_heads:
-        detail += f"; copies: {facts.num_key_value_heads} heads for {demand.gpus} GPUs"
+    if gpus > facts.num_key_value_heads:
+        detail += f"; copies: {facts.num_key_value_heads} heads for {gpus} GPUs"
     if demand.backend == "onnxruntime":
         detail += f"; bound in buckets of {', '.join(map(str, buckets_from_capacity(capacity)))}"
     return MemoryItem("kv cache", batch * capacity * row, detail, "caches")
@@ -181,7 +188,7 @@ def _activations(demand: Demand, model: ModelDemand, capacity: int, rows: int) -
     """
     facts, limits = model.facts, demand.limits
     tokens = limits.max_batch * max(limits.prefill_chunk, rows)
-    width = 2 * facts.hidden_size + _inner_width(facts, demand.gpus)
+    width = 2 * facts.hidden_size + _inner_width(facts, demand.gpus_of(model))
     nbytes = DTYPES[model.compute_dtype].nbytes
     total = tokens * width * nbytes
     detail = f"estimate: {tokens} tokens x {width}, {model.compute_dtype}"

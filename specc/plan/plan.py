@@ -17,6 +17,7 @@ from specc.bundle.manifest import (
 )
 from specc.checkpoint.facts import ModelFacts, TokenFacts
 from specc.plan.prediction import Prediction, Unpredicted
+from specc.plan.trtllm_plan import TrtllmPlan
 from specc.speculation.modes import TypicalSpec
 
 PLAN_FILE: Final = "plan.json"
@@ -66,11 +67,13 @@ class BackendPlan:
         name: key of the registry in `specc.backends`.
         profiles: shapes to build for.
         compute_capabilities: SMs as `8.9`, ascending; empty on CPUs.
+        trtllm: what TensorRT-LLM is told; None for the others.
     """
 
-    name: Literal["onnxruntime", "tensorrt-rtx", "tensorrt"]
+    name: Literal["onnxruntime", "tensorrt-rtx", "tensorrt", "tensorrt-llm"]
     profiles: tuple[ProfileSpec, ...]
     compute_capabilities: tuple[str, ...]
+    trtllm: TrtllmPlan | None = None
 
     def profiles_of(self, variant: EngineVariant) -> tuple[ProfileSpec, ...]:
         """Return the shapes of one graph; an unrolled draft takes the one or two tokens that begin a round."""

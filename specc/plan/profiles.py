@@ -13,6 +13,8 @@ def profiles_from_limits(backend: BackendRow, limits: LimitsSpec) -> tuple[Profi
     beside chunks; one for AR decoding with a single static token, for which its builder picks a kernel of its own; and
     one for verification, unless nothing is ever drafted.
     """
+    if backend.makes != "engines":
+        return ()
     batch = (1, limits.max_batch, limits.max_batch)
     rows = limits.max_gamma + 1
     usual = limits.default_gamma + 1
@@ -31,6 +33,8 @@ def draft_profiles(backend: BackendRow, limits: LimitsSpec) -> tuple[ProfileSpec
     A TensorRT engine has one profile for chunks of what the draft has not read, one for the two tokens after a full
     acceptance, and one for the single token of every other call.
     """
+    if backend.makes != "engines":
+        return ()
     batch, one = (1, limits.max_batch, limits.max_batch), (1, 1, 1)
     if not backend.static_capacity:
         return (ProfileSpec("any", batch, (1, 1, max(limits.prefill_chunk, 2)), one),)

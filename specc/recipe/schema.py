@@ -64,6 +64,12 @@ class BackendChoice(Choice):
         description="TensorRT-LLM only: `serve` writes a checkpoint for trtllm-serve, `engine` also builds engines.",
     )
     version: Text | None = Field(default=None, description='TensorRT-LLM only: the version to write for, as "1.2.1".')
+    pp_size: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="TensorRT-LLM only: stages that divide the layers; each has gpu.count / pp_size GPUs; absent: 1.",
+    )
 
     @model_validator(mode="after")
     def _own_keys(self) -> BackendChoice:
@@ -71,6 +77,7 @@ class BackendChoice(Choice):
             ("compute_capabilities", self.compute_capabilities, "tensorrt-rtx"),
             ("flow", self.flow, "tensorrt-llm"),
             ("version", self.version, "tensorrt-llm"),
+            ("pp_size", self.pp_size, "tensorrt-llm"),
         )
         for key, value, owner in keys:
             if value is not None and self.name != owner:

@@ -240,8 +240,17 @@ def target_engine(manifest: Manifest, bundle: Path) -> EngineSpec:
     """Return the target engine that a session executes.
 
     Raises:
-        SpeccError: SPC713 the manifest has none.
+        SpeccError: SPC713 the manifest has none, SPC720 another program serves its checkpoints.
     """
+    if manifest.checkpoints:
+        loader = manifest.checkpoints[0].loaded_by
+        raise SpeccError(
+            "SPC720",
+            str(bundle),
+            f"the bundle holds {len(manifest.checkpoints)} checkpoints and no engine",
+            f"they are for {loader}; specc's runtime executes engines of its own alone",
+            "start it as the files in deploy/ say",
+        )
     for engine in manifest.engines:
         if engine.role == "target" and engine.variant == "main":
             return engine

@@ -95,7 +95,7 @@ def test_spc905_the_output_cannot_be_written(tmp_path, capsys):
 def test_spc906_stages_are_listed():
     error = refused(lambda: stage_from_name("linking"))
     assert (error.code, error.place) == ("SPC906", "--stop-after")
-    assert "plan, lower, compile, publish" in error.why
+    assert "plan, layout, lower, compile, publish" in error.why
 
 
 def test_a_wrong_command_line_is_the_users(capsys):

@@ -34,8 +34,6 @@ MODELS = {
 }
 """By recipe: the configurations of target and draft."""
 REFUSED = {
-    "llama70b-h100": "tensorrt-llm",
-    "llama70b-h100-bf16": "tensorrt-llm",
     "llama70b-h200-eagle3": "eagle3",
     "llama70b-h200-tensorrt": "engines of tensorrt",
     "mistral-nemo-rtx4090": "w4a16",

@@ -32,7 +32,7 @@ CORE = {
     "plugin": {"numpy"},
     "graph": {"numpy", "ml_dtypes", "onnx", "onnx_ir"},
     "lower": {"numpy", "ml_dtypes", "onnx", "onnx_ir"},
-    "backends": {"numpy", "onnx", "onnx_ir"},
+    "backends": {"numpy", "ml_dtypes", "onnx", "onnx_ir", "yaml"},
     "calibrate": {"numpy"},
     "runtime": {"numpy", "tokenizers", "jinja2"},
     "certify": {"numpy", "onnx"},

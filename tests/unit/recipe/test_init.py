@@ -15,9 +15,7 @@ from specc.recipe.init import recipe_text_from_target
 from specc.recipe.load import recipe_from_text
 
 UNBUILT = tuple(
-    row.name
-    for row in GPUS.values()
-    if row.planning_only or row.compute_capability in ("8.7", "9.0", "10.0", "10.3", "11.0")
+    row.name for row in GPUS.values() if row.planning_only or row.compute_capability in ("8.7", "10.3", "11.0")
 )
 
 

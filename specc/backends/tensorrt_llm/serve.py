@@ -1,0 +1,98 @@
+"""The YAML of trtllm-serve, with the `speculative_config` of exactly the version that it is written for."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from specc.bundle.manifest import LimitsSpec
+from specc.catalog.trtllm_versions import SpeculativeFields, row_of_version
+from specc.errors import SpeccBug
+from specc.plan.prediction import rounded
+from specc.plan.trtllm_plan import TrtllmModelPlan, TrtllmPlan, TrtllmSpeculation
+from specc.plan.trtllm_speculation import lower_bounds, upper_bounds
+
+SERVE_FILE: Final = "trtllm-serve.yaml"
+TARGET, DRAFT = "checkpoints/target", "checkpoints/draft"
+MEMORY_FRACTION: Final = 0.8
+"""Of the memory that is free once the weights are loaded, for caches."""
+
+
+def serve_text(plan: TrtllmPlan, limits: LimitsSpec) -> str:
+    """Return the YAML, under the command that it belongs to."""
+    command = " ".join(serve_arguments(plan, limits))
+    body = yaml.safe_dump(serve_options(plan, limits), sort_keys=False, default_flow_style=False)
+    return (
+        f"# For TensorRT-LLM {plan.version}: another version may read these fields differently.\n"
+        f"# In the bundle's folder:\n#   {command}\n{body}"
+    )
+
+
+def serve_arguments(plan: TrtllmPlan, limits: LimitsSpec) -> list[str]:
+    """Return the command line of the server, to be run in the bundle's folder."""
+    model = plan.target
+    sizes = ["--tp_size", str(model.tp_size)]
+    sizes += ["--pp_size", str(model.pp_size)] if model.pp_size > 1 else []
+    return [
+        "trtllm-serve", TARGET, "--backend", "pytorch", *sizes, "--max_batch_size", str(limits.max_batch),
+        "--max_num_tokens", str(plan.max_num_tokens), "--max_seq_len", str(plan.max_seq_len),
+        _fields(plan).config_flag, f"deploy/{SERVE_FILE}",
+    ]  # fmt: skip
+
+
+def serve_options(plan: TrtllmPlan, limits: LimitsSpec) -> dict[str, Any]:
+    """Return the content of the YAML."""
+    fields, speculation = _fields(plan), plan.speculation
+    options: dict[str, Any] = {}
+    if speculation.kind in fields.drafts_separately:
+        options["disable_overlap_scheduler"] = True
+    options["kv_cache_config"] = _cache_options(plan.target, reuse=speculation.kind not in fields.drafts_separately)
+    if speculation.kind != "none":
+        options["speculative_config"] = speculative_options(fields, speculation, limits)
+    return options
+
+
+def speculative_options(
+    fields: SpeculativeFields, speculation: TrtllmSpeculation, limits: LimitsSpec
+) -> dict[str, Any]:
+    """Return `speculative_config` in the names and meanings of a version."""
+    kind = speculation.kind
+    options: dict[str, Any] = {
+        "decoding_type": fields.decoding_types[kind],
+        fields.lengths.get(kind, "max_draft_len"): speculation.max_draft_len,
+    }
+    if kind == "model":
+        options[fields.draft_path] = DRAFT
+    if speculation.max_ngram is not None:
+        options["max_matching_ngram_size"] = speculation.max_ngram
+    if speculation.schedule:
+        lower = fields.schedule == "lower bounds"
+        by_batch = lower_bounds(speculation.schedule) if lower else upper_bounds(speculation.schedule, limits.max_batch)
+        options["draft_len_schedule"] = by_batch
+    if speculation.max_concurrency is not None:
+        options["max_concurrency"] = speculation.max_concurrency
+    if speculation.min_accepted is not None and fields.switch_off is not None:
+        per_draft = fields.switch_off.unit == "ratio"
+        options[fields.switch_off.window] = speculation.window
+        options[fields.switch_off.threshold] = (
+            min(1.0, rounded(speculation.min_accepted / speculation.max_draft_len))
+            if per_draft
+            else speculation.min_accepted
+        )
+    if speculation.judges_probabilities and fields.rejection_sampling is not None:
+        options[fields.rejection_sampling] = True
+    return options
+
+
+def _cache_options(model: TrtllmModelPlan, *, reuse: bool) -> dict[str, Any]:
+    """Return `kv_cache_config`; blocks are not reused beside a second model, as in NVIDIA's own examples."""
+    options: dict[str, Any] = {"enable_block_reuse": reuse, "free_gpu_memory_fraction": MEMORY_FRACTION}
+    return options | ({"dtype": "fp8"} if model.kv_cache == "fp8" else {})
+
+
+def _fields(plan: TrtllmPlan) -> SpeculativeFields:
+    row = row_of_version(plan.version)
+    if row is None or row.serve is None:
+        raise SpeccBug(f"planned for TensorRT-LLM {plan.version}, which no row holds")
+    return row.serve

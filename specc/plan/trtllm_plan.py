@@ -1,0 +1,93 @@
+"""What a plan says for TensorRT-LLM: how the checkpoints are laid out, and how they are served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from specc.catalog.trtllm_versions import Flow
+
+
+@dataclass(frozen=True)
+class TrtllmModelPlan:
+    """How one model is laid out: all that shapes its files.
+
+    Attributes:
+        layout: `ranks`, a file for each GPU and config.json, as trtllm-build reads them; `source`, the Hugging Face
+            checkpoint's own files, as trtllm-serve reads them.
+        dtype: of what is not quantized.
+        weights: `plain`; `at build`: written plain, and trtllm-build quantizes them; `fp8 rows`: scaled row by row from
+            plain weights; `stored`: as the source holds them, quantized.
+        scheme: of the recipe.
+        kv_cache: dtype of the caches.
+        tp_size: GPUs that share every matrix.
+        pp_size: groups of them that share the layers.
+    """
+
+    layout: Literal["ranks", "source"]
+    dtype: Literal["f16", "bf16"]
+    weights: Literal["plain", "at build", "fp8 rows", "stored"]
+    scheme: str
+    kv_cache: str
+    tp_size: int
+    pp_size: int
+
+    @property
+    def world_size(self) -> int:
+        """GPUs of the model."""
+        return self.tp_size * self.pp_size
+
+
+@dataclass(frozen=True)
+class BatchDrafts:
+    """From this batch on so many tokens are drafted, until the next entry."""
+
+    batch: int
+    drafts: int
+
+
+@dataclass(frozen=True)
+class TrtllmSpeculation:
+    """How TensorRT-LLM speculates.
+
+    Attributes:
+        kind: of the drafter; `none`: it does not.
+        max_draft_len: tokens drafted a step.
+        max_ngram: longest pattern that an n-gram drafter looks up; None for other kinds.
+        schedule: drafts by batch, ascending from batch 1; empty: always max_draft_len.
+        max_concurrency: batch beyond which nothing is drafted; None: the schedule says it, or none is known.
+        min_accepted: mean accepted tokens a step below which speculation ends for good; None: never.
+        window: finished requests that this mean is made of.
+        judges_probabilities: drafts are accepted by min(1, p/q) instead of by equality.
+    """
+
+    kind: str
+    max_draft_len: int
+    max_ngram: int | None
+    schedule: tuple[BatchDrafts, ...]
+    max_concurrency: int | None
+    min_accepted: float | None
+    window: int
+    judges_probabilities: bool
+
+
+@dataclass(frozen=True)
+class TrtllmPlan:
+    """The whole of it.
+
+    Attributes:
+        flow, version: of the recipe, or their defaults.
+        target, draft: layouts; draft is None where no model drafts.
+        speculation: how it drafts.
+        max_num_tokens: tokens of one call, all rows together.
+        max_seq_len, draft_max_seq_len: tokens of one sequence that the engines are made for.
+    """
+
+    flow: Flow
+    version: str
+    target: TrtllmModelPlan
+    draft: TrtllmModelPlan | None
+    speculation: TrtllmSpeculation
+    max_num_tokens: int
+    max_seq_len: int
+    draft_max_seq_len: int

@@ -1,0 +1,131 @@
+"""What planning refuses for TensorRT-LLM, by name and with the way out."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specc.errors import SpeccError
+from specc.pipeline import BuildRequest, build
+from specc.plan.make import plan_from_recipe
+from specc.progress import silent
+from specc.recipe.load import recipe_from_text
+from specc.runtime import Session
+from tests.stated_source import SMOLLM2_FACTS, StatedSource
+from tests.tiny_models import TinyLlama, llama_folder
+
+FACTS = dataclasses.replace(
+    SMOLLM2_FACTS, architecture="LlamaForCausalLM", stored_dtype="bf16", num_attention_heads=8, num_key_value_heads=4
+)
+RECIPE = """\
+recipe: 1
+name: r
+target: {model: m}
+draft: {kind: ngram}
+gpu: {name: h100-sxm-80gb, count: 2}
+backend: {name: tensorrt-llm, flow: FLOW, version: "VERSION"}
+"""
+
+
+def refused(*lines: str, flow: str = "engine", version: str = "1.2.1", **facts: Any) -> SpeccError:
+    text = RECIPE.replace("FLOW", flow).replace("VERSION", version) + "".join(f"{line}\n" for line in lines)
+    for line in lines:  # a later line replaces the recipe's own
+        key = line.split(":")[0]
+        if f"\n{key}:" in RECIPE:
+            text = "".join(
+                part for part in text.splitlines(keepends=True) if not part.startswith(f"{key}:") or part == f"{line}\n"
+            )
+    draft = StatedSource(uri="d", facts=dataclasses.replace(FACTS, max_position_embeddings=2048))
+    with pytest.raises(SpeccError) as caught:
+        plan_from_recipe(
+            recipe_from_text(text, "r.yaml"), StatedSource(uri="m", facts=dataclasses.replace(FACTS, **facts)), draft
+        )
+    assert caught.value.fix
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("flow", "version", "code", "fix"),
+    [
+        ("engine", "1.3.0rc29", "SPC344", 'flow: serve, or version: "1.2.1"'),
+        ("engine", "0.20.0", "SPC323", 'version: "1.2.1"'),
+        ("serve", "1.3.0rc12", "SPC323", 'version: "1.2.1"'),
+        ("serve", "1.2.0rc6", "SPC323", 'version: "1.2.1"'),
+        ("serve", "newest", "SPC323", 'version: "1.2.1"'),
+    ],
+)
+def test_versions(flow: str, version: str, code: str, fix: str) -> None:
+    error = refused(flow=flow, version=version)
+    assert (error.code, error.fix) == (code, fix)
+    assert version in error.got
+
+
+@pytest.mark.parametrize(
+    ("line", "got"),
+    [
+        ("acceptance: rejection", "acceptance rejection"),
+        ("target: {model: m, scheme: fp8}", "scheme fp8 of a checkpoint that stores bf16"),
+        ("target: {model: m, scheme: f16}", "scheme f16 of a checkpoint that stores bf16"),
+    ],
+)
+def test_what_the_serve_flow_does_not_take(line: str, got: str) -> None:
+    error = refused(line, flow="serve")
+    assert (error.code, error.got) == ("SPC324", got)
+
+
+@pytest.mark.parametrize(
+    ("line", "facts", "got"),
+    [
+        ("target: {model: m, kv_cache: fp8}", {}, "caches of fp8 beside weights of bf16"),
+        ("draft: {kind: model, model: d, steps: unrolled}", {}, "steps unrolled"),
+        ("draft: {kind: model, model: d, scheme: bf16, revision: x}", {"vocab_size": 49408}, "vocabularies of 49408"),
+        ("limits: {max_input: 2048, max_output: 1024}", {}, ""),
+        ("workload: chat", {"family": "phi3"}, "family phi3"),
+        ("workload: chat", {"attention_bias": True}, "biases on q, k, v: True, on the output: False"),
+        ("workload: chat", {"stored_dtype": "fp8_e4m3"}, "a checkpoint that stores fp8_e4m3"),
+        ("gpu: {name: h100-sxm-80gb, count: 3}", {}, "the target: num_attention_heads 8, num_key_value_heads 4 over 3"),
+    ],
+)
+def test_what_the_engine_flow_does_not_take(line: str, facts: dict[str, Any], got: str) -> None:
+    extra = [line]
+    if "vocabularies" in got:
+        extra.append("acceptance: rejection")
+    if line.startswith("limits"):
+        extra.append("draft: {kind: model, model: d}")
+        got = "a draft of 2048 positions for texts of 3072"
+    error = refused(*extra, **facts)
+    assert error.code == ("SPC345" if "over 3" in got else "SPC324")
+    assert error.got.startswith(got)
+
+
+def test_stages_divide_the_gpus() -> None:
+    text = 'backend: {name: tensorrt-llm, flow: engine, version: "1.2.1", pp_size: 3}'
+    error = refused(text)
+    assert (error.code, error.got) == ("SPC324", "pp_size 3 of 2 GPUs")
+
+
+def test_spc720_a_checkpoint_is_not_run_here(tmp_path: Path) -> None:
+    llama_folder(tmp_path / "m", TinyLlama(stored="bf16"))
+    limits = "limits: {max_batch: 1, max_input: 64, max_output: 64}\n"
+    (tmp_path / "r.yaml").write_text(RECIPE.replace("FLOW", "serve").replace("VERSION", "1.2.1") + limits)
+    request = BuildRequest(tmp_path / "r.yaml", (), tmp_path, "publish", False, None, offline=True, rehash=False)
+    bundle = build(request, silent, on_wait=lambda _: None).path
+    with pytest.raises(SpeccError) as caught:
+        Session.load(bundle)
+    assert (caught.value.code, caught.value.place) == ("SPC720", str(bundle))
+    assert "trtllm-serve of TensorRT-LLM 1.2.1" in caught.value.why
+    assert "deploy/" in caught.value.fix
+
+
+def test_spc906_engines_have_no_layout(tmp_path: Path) -> None:
+    llama_folder(tmp_path / "m", TinyLlama())
+    (tmp_path / "r.yaml").write_text("recipe: 1\nname: r\ntarget: {model: m}\ndraft: {kind: ngram}\ngpu: cpu\n"
+                                     "limits: {max_batch: 1, max_input: 64, max_output: 64}\n")  # fmt: skip
+    request = BuildRequest(tmp_path / "r.yaml", (), tmp_path, "layout", False, None, offline=True, rehash=False)
+    with pytest.raises(SpeccError) as caught:
+        build(request, silent, on_wait=lambda _: None)
+    assert (caught.value.code, caught.value.place) == ("SPC906", "--stop-after")
+    assert "onnxruntime" in caught.value.got

@@ -1,0 +1,106 @@
+"""The YAML of trtllm-serve by version: the same decisions in the names and meanings of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from specc.backends.tensorrt_llm.engine_arguments import commands_from_plan
+from specc.backends.tensorrt_llm.serve import serve_text
+from specc.bundle.manifest import LimitsSpec
+from specc.plan.trtllm_plan import BatchDrafts, TrtllmPlan, TrtllmSpeculation
+from specc.plan.trtllm_speculation import lower_bounds, upper_bounds
+from tests.rank_files import model_plan
+
+LIMITS = LimitsSpec(32, 1024, 512, 1536, 1024, 8, 4)
+SCHEDULE = (BatchDrafts(1, 4), BatchDrafts(8, 2), BatchDrafts(16, 0))
+
+
+def plan(version: str, kind: str = "model", **changes: Any) -> TrtllmPlan:
+    fields = {
+        "max_draft_len": 4, "max_ngram": None, "schedule": (), "max_concurrency": None, "min_accepted": None,
+        "window": 32, "judges_probabilities": False,
+    } | changes  # fmt: skip
+    model = model_plan(4, layout="source")
+    speculation = TrtllmSpeculation(kind, **fields)  # type: ignore[arg-type]
+    return TrtllmPlan("serve", version, model, model, speculation, 8192, 1537, 1545)
+
+
+def options(*args: Any, **changes: Any) -> dict[str, Any]:
+    loaded = yaml.safe_load(serve_text(plan(*args, **changes), LIMITS))
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+@pytest.mark.parametrize(
+    ("version", "speculative"),
+    [
+        ("0.21.0", {"decoding_type": "DraftTarget", "max_draft_len": 4, "pytorch_weights_path": "checkpoints/draft"}),
+        ("1.0.0", {"decoding_type": "DraftTarget", "max_draft_len": 4, "speculative_model_dir": "checkpoints/draft"}),
+        ("1.2.1", {"decoding_type": "DraftTarget", "max_draft_len": 4, "speculative_model": "checkpoints/draft"}),
+        ("1.3.0rc29", {"decoding_type": "Draft_Target", "max_draft_len": 4, "speculative_model": "checkpoints/draft"}),
+    ],
+)
+def test_a_draft_model(version: str, speculative: dict[str, Any]) -> None:
+    found = options(version)
+    assert found["speculative_config"] == speculative
+    assert found.get("disable_overlap_scheduler", False) is (version != "1.3.0rc29")
+
+
+@pytest.mark.parametrize(("version", "length"), [("0.21.0", "prompt_lookup_num_tokens"), ("1.2.1", "max_draft_len")])
+def test_ngrams(version: str, length: str) -> None:
+    found = options(version, "ngram", max_ngram=3)["speculative_config"]
+    assert found == {"decoding_type": "NGram", length: 4, "max_matching_ngram_size": 3}
+
+
+def test_a_schedule_means_the_same_drafts_in_both_forms() -> None:
+    old = options("1.2.1", schedule=SCHEDULE)["speculative_config"]["draft_len_schedule"]
+    new = options("1.3.0rc29", schedule=SCHEDULE)["speculative_config"]["draft_len_schedule"]
+    assert old == {1: 4, 8: 2, 16: 0}
+    assert new == {7: 4, 15: 2}
+    for batch in range(1, 33):
+        by_lower = old[max(key for key in old if key <= batch)]
+        by_upper = next((new[key] for key in sorted(new) if batch <= key), 0)
+        assert by_lower == by_upper
+
+
+def test_a_schedule_that_never_ends_covers_the_largest_batch() -> None:
+    schedule = (BatchDrafts(1, 4), BatchDrafts(8, 2))
+    assert lower_bounds(schedule) == {1: 4, 8: 2}
+    assert upper_bounds(schedule, 32) == {7: 4, 32: 2}
+
+
+def test_the_switch_off_counts_tokens_or_a_ratio() -> None:
+    tokens = options("1.2.1", min_accepted=0.6)["speculative_config"]
+    ratio = options("1.3.0rc29", min_accepted=0.6)["speculative_config"]
+    assert (tokens["acceptance_window"], tokens["acceptance_length_threshold"]) == (32, 0.6)
+    assert (ratio["acceptance_rate_window_size"], ratio["acceptance_rate_threshold"]) == (32, 0.15)
+
+
+def test_what_a_version_lacks_is_not_written() -> None:
+    assert set(options("1.0.0", min_accepted=0.6)["speculative_config"]) == {
+        "decoding_type", "max_draft_len", "speculative_model_dir",
+    }  # fmt: skip
+    assert options("1.2.1", "none") == {
+        "kv_cache_config": {"enable_block_reuse": True, "free_gpu_memory_fraction": 0.8}
+    }
+
+
+def test_the_command_stands_over_the_options() -> None:
+    text = serve_text(plan("1.3.0rc29"), LIMITS)
+    assert "TensorRT-LLM 1.3.0rc29" in text.splitlines()[0]
+    assert "--tp_size 4 --max_batch_size 32 --max_num_tokens 8192 --max_seq_len 1537 --config deploy/" in text
+
+
+def test_engines_of_a_pair_are_built_for_each_other() -> None:
+    made = plan("1.2.1")
+    commands = commands_from_plan(made, LIMITS)
+    target, draft = (dict(zip(command[1::2], command[2::2], strict=True)) for command in commands["build"].values())
+    assert (target["--speculative_decoding_mode"], target["--max_draft_len"]) == ("draft_tokens_external", "8")
+    # trtllm-build adds max_draft_len to the target's length itself
+    assert int(draft["--max_seq_len"]) == int(target["--max_seq_len"]) + 8
+    assert int(target["--max_seq_len"]) > LIMITS.max_length
+    assert target["--use_paged_context_fmha"] == draft["--use_paged_context_fmha"] == "enable"
+    assert commands["run"][-3:-2] == ["[4,[0,1,2,3],[0,1,2,3],False]"]
