@@ -38,8 +38,6 @@ RTX = ("gpu=rtx-4090", "backend=tensorrt-rtx", "target.scheme=f16")
 @pytest.mark.parametrize(
     ("overrides", "place", "got", "fix"),
     [
-        (("backend=tensorrt-llm",), "backend.name", "backend tensorrt-llm (", "backend: onnxruntime"),
-        (("backend=tensorrt-llm", "gpu=l4"), "backend.name", "backend tensorrt-llm (", "backend: tensorrt-rtx"),
         ((*RTX, "draft={kind: self, layers: 4}"), "draft.kind", "a draft of kind self", "draft: {kind: ngram}"),
         (
             ("draft={kind: model, model: small, overrides: {lm_head: f16}}",),
