@@ -5,7 +5,8 @@ from __future__ import annotations
 from specc.bundle.drafts import DraftSpec, NgramDraftSpec
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.trtllm_versions import SpeculativeFields
-from specc.plan.prediction import Outlook, Prediction, rounded
+from specc.plan.cost import rounded
+from specc.plan.prediction import Outlook, Prediction
 from specc.plan.trtllm_plan import BatchDrafts, TrtllmSpeculation
 from specc.recipe.schema import Recipe
 

@@ -33,6 +33,8 @@ MODELS = {
     "qwen3-8b-rtx5090": ("qwen3-8b", "qwen3-0.6b"),
 }
 """By recipe: the configurations of target and draft."""
+STORED = {"llama70b-h100": "fp8_e4m3"}
+"""What a target's checkpoint stores where it is not bf16."""
 REFUSED = {
     "llama70b-h200-eagle3": "eagle3",
     "llama70b-h200-tensorrt": "engines of tensorrt",
@@ -82,7 +84,11 @@ def test_recipe_has_a_whole_plan(name: str) -> None:
     recipe = recipe_from_file(RECIPES[name])
     facts = [facts_from_config_file(CONFIGS / f"{model}.json") for model in MODELS[name] if model is not None]
     ids = min(each.vocab_size for each in facts)
-    sources = [StatedSource(facts=replace(each, emitted_vocab_size=ids)) for each in facts]
+    stored = (STORED.get(name, "bf16"), "bf16")
+    sources = [
+        StatedSource(facts=replace(each, emitted_vocab_size=ids, stored_dtype=dtype))
+        for each, dtype in zip(facts, stored, strict=False)
+    ]
     plan = plan_from_recipe(recipe, *sources)
     assert plan.backend.name == recipe.backend.name
     assert plan.fit is not None

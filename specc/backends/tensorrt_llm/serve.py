@@ -9,7 +9,7 @@ import yaml
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.trtllm_versions import SpeculativeFields, row_of_version
 from specc.errors import SpeccBug
-from specc.plan.prediction import rounded
+from specc.plan.cost import rounded
 from specc.plan.trtllm_plan import TrtllmModelPlan, TrtllmPlan, TrtllmSpeculation
 from specc.plan.trtllm_speculation import lower_bounds, upper_bounds
 
