@@ -72,4 +72,12 @@ def measured() -> Subject:
     return replace(subject, measured=Measured("a machine", costs, (StepCost(1, 1, 0.001),), outlook))
 
 
-SUBJECTS = {"gpus": on_four_gpus, "cpu": on_a_cpu, "loses": losing, "measured": measured}
+@cache
+def at_the_edge() -> Subject:
+    """Return a plan whose best gamma is the last one, where a label has no room to its right."""
+    subject = on_a_cpu()
+    assert isinstance(subject.modelled, Prediction)
+    return replace(subject, modelled=replace(subject.modelled, best_gamma=len(subject.modelled.gammas)))
+
+
+SUBJECTS = {"gpus": on_four_gpus, "cpu": on_a_cpu, "loses": losing, "measured": measured, "edge": at_the_edge}

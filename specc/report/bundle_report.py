@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
+from specc.bundle.digests import sha256_from_file
 from specc.bundle.disk import replace_text
 from specc.bundle.failures import coded_failures
-from specc.bundle.manifest import REPORT_FILE, Manifest
+from specc.bundle.manifest import MANIFEST_FILE, REPORT_FILE
 from specc.bundle.read import open_bundle
 from specc.bundle.record import record_from_file
 from specc.certify.outlook import outlook_from_bundle
@@ -44,12 +46,26 @@ def subject_from_bundle(bundle: Path) -> Subject:
         SpeccError: as `write_bundle_report`.
     """
     manifest, plan = open_bundle(bundle, "sizes"), record_from_file(Plan, bundle / PLAN_FILE)
-    return subject_from_plan(plan, None, unchecked=UNCHECKED, measured=_measured(bundle, manifest, plan))
+    certificate = _certificate(bundle)
+    measured = None
+    if certificate is not None and step_costs_from_bundle(bundle).target is not None:
+        outlook = outlook_from_bundle(bundle, manifest, plan)
+        measured = Measured(certificate.machine, certificate.step_costs, certificate.draft_step_costs, outlook)
+    subject = subject_from_plan(plan, None, unchecked=UNCHECKED, measured=measured)
+    return replace(subject, facts=(*subject.facts, ("certificate", _verdict(certificate))))
 
 
-def _measured(bundle: Path, manifest: Manifest, plan: Plan) -> Measured | None:
-    if step_costs_from_bundle(bundle).target is None:
+def _certificate(bundle: Path) -> Certificate | None:
+    """Return the certificate; None where there is none that speaks of this very manifest."""
+    file = bundle / CERTIFICATE_FILE
+    if not file.is_file():
         return None
-    certificate = record_from_file(Certificate, bundle / CERTIFICATE_FILE)
-    outlook = outlook_from_bundle(bundle, manifest, plan)
-    return Measured(certificate.machine, certificate.step_costs, certificate.draft_step_costs, outlook)
+    certificate = record_from_file(Certificate, file)
+    return certificate if certificate.manifest_sha256 == sha256_from_file(bundle / MANIFEST_FILE) else None
+
+
+def _verdict(certificate: Certificate | None) -> str:
+    if certificate is None:
+        return "none"
+    reason = f": {certificate.reason}" if certificate.reason else ""
+    return f"{certificate.scope} check {certificate.status}{reason}"

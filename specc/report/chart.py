@@ -9,8 +9,10 @@ from typing import Final, Literal, TypeAlias
 
 WIDTH: Final = 360
 """Units across a drawing. On a page of 400 px one unit is a pixel, so text of 12 units is readable there."""
-CHARACTER: Final = 6.7
-"""Units across one character of 12 units, on average: what keeps labels apart and inside."""
+CHARACTER: Final = 7.3
+"""Units across one character of a label, on average of the wider fonts: what keeps labels apart and inside."""
+BOLD: Final = 1.15
+"""Times that, where the label is bold."""
 
 Anchor: TypeAlias = Literal["start", "middle", "end"]
 Point: TypeAlias = tuple[float, float]
@@ -35,7 +37,7 @@ class Label:
     @property
     def box(self) -> Box:
         """Return left, top, right and bottom of the text, as far as they can be known."""
-        width = len(self.text) * CHARACTER
+        width = len(self.text) * CHARACTER * (BOLD if self.kind == "strong" else 1.0)
         left = self.x - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
         return left, self.y - 10, left + width, self.y + 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from specc.plan.plan import MemoryItem
-from specc.report.chart import CHARACTER, WIDTH, Bar, Chart, Label, Stroke, path
+from specc.report.chart import WIDTH, Bar, Chart, Label, Stroke, path
 from specc.report.numbers import bytes_text, capacity_text
 from specc.report.scale import Scale, tick_text, ticks_from_range
 
@@ -49,18 +49,17 @@ def memory_chart(items: tuple[MemoryItem, ...], available: int | None, device: s
     strokes = [Stroke(path([(scale.at(tick), first), (scale.at(tick), bottom)]), "grid") for tick in ticks]
     labels = [Label(scale.at(tick), bottom + 16, tick_text(tick), "middle", "tick") for tick in ticks]
     labels.append(Label(0, bottom + 16, unit, kind="tick"))
-    bars, start = [], 0
+    limit = None if available is None else scale.at(available / size)
+    bars = []
     for row, (name, count, begin) in enumerate([*_begun(groups), ("total", total, 0)]):
         top = first + row * ROW + (ROW - THICK) / 2
         left, right = scale.at(begin / size), scale.at((begin + count) / size)
         kind = "total" if name == "total" else "part"
         bars.append(Bar(left, top, max(1.0, round(right - left, 1)), THICK, kind))
         labels.append(Label(0, top + 12, name, kind="name"))
-        labels.append(_value(bytes_text(count), left, right, top + 12))
-        start += count
-    if available is not None:
-        place = scale.at(available / size)
-        strokes.append(Stroke(path([(place, first - 8), (place, bottom)]), "limit"))
+        labels.append(_value(bytes_text(count), left, right, top + 12, limit))
+    if available is not None and limit is not None:
+        strokes.append(Stroke(path([(limit, first - 8), (limit, bottom)]), "limit"))
         labels.append(Label(RIGHT, first - 14, f"{capacity_text(available)} of one {device}", "end", "limit-label"))
     return Chart(
         key="memory",
@@ -84,11 +83,19 @@ def _begun(groups: list[tuple[str, int]]) -> list[tuple[str, int, int]]:
     return begun
 
 
-def _value(text: str, left: float, right: float, y: float) -> Label:
-    """Return a bar's value: inside it where there is room, else behind it, else before it."""
-    width = len(text) * CHARACTER + 8
-    if right - left >= width:
-        return Label(right - 5, y, text, "end", "inside")
-    if right + width <= WIDTH:
-        return Label(right + 5, y, text, "start", "value")
-    return Label(left - 5, y, text, "end", "value")
+def _value(text: str, left: float, right: float, y: float, limit: float | None) -> Label:
+    """Return a bar's value: inside it where there is room, else behind or before it, off the line of the limit."""
+    inside = Label(right - 5, y, text, "end", "inside")
+    behind, before = Label(right + 5, y, text, "start", "value"), Label(left - 5, y, text, "end", "value")
+    if inside.box[0] >= left + 3:
+        return inside
+    free = [
+        label
+        for label in (behind, before)
+        if label.box[0] >= LEFT and label.box[2] <= WIDTH and (limit is None or not _crosses(label, limit))
+    ]
+    return free[0] if free else before
+
+
+def _crosses(label: Label, x: float) -> bool:
+    return label.box[0] - 3 < x < label.box[2] + 3

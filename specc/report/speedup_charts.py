@@ -8,7 +8,7 @@ from typing import Final
 
 from specc.plan.cost import Interval
 from specc.plan.prediction import Prediction
-from specc.report.chart import CHARACTER, WIDTH, Chart, Label, Mark, Point, Stroke, boxes_along, boxes_meet, path
+from specc.report.chart import WIDTH, Chart, Label, Mark, Point, Stroke, boxes_along, boxes_meet, path
 from specc.report.scale import Scale, tick_text, ticks_from_range
 
 LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 46.0, WIDTH - 12.0, 40.0, 206.0, 248.0
@@ -174,8 +174,9 @@ def _crossover_label(x: float, batch: int) -> Label:
 
 def _inside(text: str, x: float, y: float, kind: str) -> Label:
     """Return a label centred on a place, or moved as little as keeps it inside the drawing."""
-    half = len(text) * CHARACTER / 2
-    return Label(round(min(max(x, LEFT + half), WIDTH - half), 1), y, text, "middle", kind)
+    left, _, right, _ = Label(x, y, text, "middle", kind).box
+    moved = x + max(0.0, LEFT - left) - max(0.0, right - WIDTH)
+    return Label(round(moved, 1), y, text, "middle", kind)
 
 
 def _told(lines: list[tuple[float, Interval]], what: str) -> str:

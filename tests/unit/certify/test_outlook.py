@@ -116,3 +116,16 @@ def test_a_bundle_without_a_certificate_has_a_report_of_its_plan(bundle) -> None
         file.write_text(text)
     assert subject.measured is None
     assert subject.findings is None
+    assert dict(subject.facts)["certificate"] == "none"
+
+
+def test_a_certificate_of_another_manifest_says_nothing(bundle) -> None:
+    file = bundle / CERTIFICATE_FILE
+    text = file.read_text()
+    assert dict(subject_from_bundle(bundle).facts)["certificate"] == "build check passed"
+    file.write_text(text_from_record(replace(record_from_file(Certificate, file), manifest_sha256="0" * 64)))
+    try:
+        subject = subject_from_bundle(bundle)
+    finally:
+        file.write_text(text)
+    assert (subject.measured, dict(subject.facts)["certificate"]) == (None, "none")

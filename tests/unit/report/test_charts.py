@@ -75,6 +75,17 @@ def test_every_item_has_a_group() -> None:
     assert chart.bars[0].width > 0
 
 
+def test_values_keep_off_the_line_of_what_the_gpu_has() -> None:
+    gib = 1 << 30
+    items = (MemoryItem("weights", 14 * gib, "", "weights"), MemoryItem("logits", gib // 2, "", "scratch"))
+    for available in (15 * gib, 16 * gib, 20 * gib, 30 * gib):
+        chart = memory_chart(items, available, "gpu")
+        line = next(float(stroke.d[1:].split()[0]) for stroke in chart.strokes if stroke.kind == "limit")
+        values = [label for label in chart.labels if label.kind == "value"]
+        assert [label.text for label in values] == ["512.0 MiB"]
+        assert not values[0].box[0] < line < values[0].box[2]
+
+
 @pytest.mark.parametrize("subject", [on_four_gpus, on_a_cpu, losing, measured])
 def test_points_against_batch_are_the_lines_of_the_plan(subject) -> None:
     outlook = predicted(subject())
