@@ -115,6 +115,7 @@ def manifest_from_plan(
         notes=plan.notes,
         files=files,
         recipe=plan.recipe,
+        numerics=plan.numerics,
     )
 
 

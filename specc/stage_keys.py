@@ -40,6 +40,8 @@ class StageKeys:
                 "facts": json_from_record(target.facts),
                 "scheme": target.scheme,
                 "compute_dtype": plan.graph.compute_dtype,
+                "weights": json_from_record(plan.graph.weights),
+                "backend": plan.backend.name,
                 "role": plan.graph.role,
             },
         )

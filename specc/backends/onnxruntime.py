@@ -80,6 +80,7 @@ def _engine_spec(graph: LoweredGraph, plan: Plan) -> EngineSpec:
         profiles=plan.backend.profiles_of(graph.variant),
         compute_capabilities=(),
         steps=graph.steps,
+        scheme=plan.target.scheme,
     )
 
 

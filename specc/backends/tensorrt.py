@@ -115,6 +115,7 @@ class TensorRtBackend:
             profiles=plan.backend.profiles_of(graph.variant),
             compute_capabilities=plan.backend.compute_capabilities,
             steps=graph.steps,
+            scheme=plan.target.scheme,
         )
 
     def _missing(self) -> SpeccError:

@@ -126,6 +126,27 @@ class ReferenceCheck:
 
 
 @dataclass(frozen=True)
+class RowsCheck:
+    """The logits of the same positions, one token a call and several a call, each over caches of its own.
+
+    Attributes:
+        positions: how many were compared.
+        tokens: of a call of several.
+        differing: positions whose logits are not the same to the last bit.
+        difference: the largest absolute difference of a logit.
+        flips: positions with another greedy id.
+        flip_margin: the largest margin of the best logit over the second best among those; 0 without flips.
+    """
+
+    positions: int
+    tokens: int
+    differing: int
+    difference: float
+    flips: int
+    flip_margin: float
+
+
+@dataclass(frozen=True)
 class SamplerCheck:
     """What the engine picked in generations of one cell, against the law and the noise that it must follow.
 
@@ -173,6 +194,7 @@ class Certificate:
         sampler: the law of the engine's picks, one entry a cell.
         not_checked: sentences: which of these checks was left out, and why.
         draft_step_costs: T(B,S) of the draft engine; empty without one, or when nothing was run.
+        rows: whether logits depend on how many tokens a call computes; None when it was not looked at.
         burst_step_costs: the same of the unrolled draft engine, whose calls give several drafts a row.
     """
 
@@ -190,3 +212,4 @@ class Certificate:
     not_checked: tuple[str, ...]
     draft_step_costs: tuple[StepCost, ...] = ()
     burst_step_costs: tuple[StepCost, ...] = ()
+    rows: RowsCheck | None = None

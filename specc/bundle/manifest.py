@@ -25,6 +25,7 @@ Neutral: TypeAlias = int | float | None
 EngineRole: TypeAlias = Literal["target", "draft"]
 EngineVariant: TypeAlias = Literal["main", "logits", "unrolled"]
 EngineFormat: TypeAlias = Literal["onnx", "tensorrt-rtx", "tensorrt"]
+Numerics: TypeAlias = Literal["fastest", "invariant"]
 AcceptanceMode: TypeAlias = Literal["greedy", "coupled", "rejection", "block", "typical"]
 FinishReason: TypeAlias = Literal["stop", "length", "context"]
 
@@ -94,6 +95,7 @@ class EngineSpec:
         profiles: the shapes the engine was built for.
         compute_capabilities: SMs as `8.9`; empty for engines that run on CPUs.
         steps: drafts of one call; a call of S tokens writes S + steps - 1 cache rows.
+        scheme: how the weights of its layers are stored, a name of `specc list schemes`; empty in older bundles.
     """
 
     role: EngineRole
@@ -109,6 +111,7 @@ class EngineSpec:
     profiles: tuple[ProfileSpec, ...]
     compute_capabilities: tuple[str, ...]
     steps: int = 1
+    scheme: str = ""
 
 
 @dataclass(frozen=True)
@@ -261,6 +264,8 @@ class Manifest:
     `files` lists every file of the bundle except manifest.json, certificate.json and manifest.sha256, which publishing
     writes beside it. `recipe` is the resolved recipe.
     `lossy` says that the acceptance mode changes the distribution of sampled text (acceptance typical).
+    `numerics`: `invariant` where a token's logits do not depend on what else a call computes, if S and R are padded so
+    that B*S and B*R are even; `fastest` where nothing is promised.
     `notes` are sentences for people: features a back end lost, defaults taken from the checkpoint.
     `checkpoints` stand where another program serves: there are no engines then, and specc's runtime cannot run it.
     """
@@ -286,3 +291,4 @@ class Manifest:
     files: dict[str, FileSpec]
     recipe: dict[str, Any]
     checkpoints: tuple[CheckpointSpec, ...] = ()
+    numerics: Numerics = "fastest"

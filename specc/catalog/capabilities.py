@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from specc.bundle.manifest import AcceptanceMode
+from specc.catalog.weight_formats import WeightFormat
 
 BackendName: TypeAlias = Literal["onnxruntime", "tensorrt-rtx", "tensorrt", "tensorrt-llm"]
 FeatureName: TypeAlias = Literal["logits", "token_logprobs"]
@@ -29,10 +30,14 @@ class SchemeSupport:
     Attributes:
         compute_dtype: dtype of activations and caches in its graphs.
         compute_capabilities: SMs it runs on, ascending; empty on the CPU.
+        formats: how matrices of the layers may be stored; the first where a recipe does not say. Empty: as floats.
+        head: scheme of the head where a recipe does not override it; None: floats.
     """
 
     compute_dtype: ComputeDtype
     compute_capabilities: tuple[str, ...]
+    formats: tuple[WeightFormat, ...] = ()
+    head: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class BackendRow:
         features: additional outputs it can have.
         logits_variant: whether every bundle carries the variant with full logits over the same weights.
         static_capacity: whether the cache length is fixed in the engine.
+        quantized_embedding: whether rows of a quantized embedding can be looked up.
+        invariant: whether its products give a row the same bits in every call of an even number of rows.
         default_prefill_chunk: tokens of one prefill call where the recipe states none.
         compiles: whether this version builds its engines; False: it lowers the graphs and ends there.
         makes: `engines` over graphs of specc's own, or a `checkpoint` that another program loads.
@@ -73,12 +80,28 @@ class BackendRow:
     features: tuple[FeatureName, ...]
     logits_variant: bool
     static_capacity: bool
+    quantized_embedding: bool
+    invariant: bool
     default_prefill_chunk: int
     compiles: bool = True
     makes: Literal["engines", "checkpoint"] = "engines"
     several_gpus: bool = False
     cache_dtypes: tuple[str, ...] = ()
 
+
+_W4_CPU: Final = tuple(WeightFormat("int4", "group", size, zero_point=False) for size in (32, 64, 128))
+_W4_ZERO_CPU: Final = tuple(WeightFormat("uint4", "group", size, zero_point=True) for size in (32, 64, 128))
+_W8_CPU: Final = tuple(WeightFormat("int8", "group", size, zero_point=False) for size in (32, 64, 128))
+
+_W4_RTX: Final = tuple(
+    WeightFormat("int4", "group", size, zero_point=False, scale_dtype="f16") for size in (128, 64, 32)
+)
+_W8_RTX: Final = (WeightFormat("int8", "channel", None, zero_point=False, scale_dtype="f16"),)
+_FP8_RTX: Final = (
+    WeightFormat("fp8_e4m3", "channel", None, zero_point=False, scale_dtype="f16"),
+    WeightFormat("fp8_e4m3", "tensor", None, zero_point=False, scale_dtype="f16"),
+)
+_FP4_RTX: Final = (WeightFormat("fp4_e2m1", "group", 16, zero_point=False, scale_dtype="fp8_e4m3"),)
 
 _RTX: Final = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
 _TRT: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
@@ -94,7 +117,11 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         compute_capabilities=(),
         elsewhere="tensorrt-rtx builds for GPUs",
         default_scheme="f32",
-        schemes={"f32": SchemeSupport("f32", ())},
+        schemes={
+            "f32": SchemeSupport("f32", ()),
+            "w8a16": SchemeSupport("f32", (), _W8_CPU, head="w8a16"),
+            "w4a16": SchemeSupport("f32", (), _W4_CPU + _W4_ZERO_CPU, head="w8a16"),
+        },
         refused_schemes={
             "f16": _CPU_CASTS,
             "bf16": "ONNX Runtime has no bfloat16 arithmetic on CPUs",
@@ -105,6 +132,8 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         features=("logits", "token_logprobs"),
         logits_variant=True,
         static_capacity=False,
+        quantized_embedding=True,
+        invariant=True,
         default_prefill_chunk=128,
     ),
     "tensorrt-rtx": BackendRow(
@@ -117,6 +146,13 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         schemes={
             "f16": SchemeSupport("f16", _RTX),
             "bf16": SchemeSupport("bf16", _RTX[1:]),
+            "w8a16": SchemeSupport("f16", _RTX, _W8_RTX),
+            "w4a16": SchemeSupport("f16", _RTX[1:], _W4_RTX),
+            "w8a8": SchemeSupport("f16", _RTX, _W8_RTX),
+            "fp8": SchemeSupport("f16", _RTX[3:], _FP8_RTX),
+            "fp8a16": SchemeSupport("f16", _RTX[3:], _FP8_RTX),
+            "nvfp4": SchemeSupport("f16", _RTX[4:], _FP4_RTX),
+            "nvfp4a16": SchemeSupport("f16", _RTX[4:], _FP4_RTX),
         },
         refused_schemes={"f32": "TensorRT-RTX has no fused attention for float32"},
         refused_features={
@@ -128,6 +164,8 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         features=("logits", "token_logprobs"),
         logits_variant=False,
         static_capacity=True,
+        quantized_embedding=False,
+        invariant=False,
         default_prefill_chunk=512,
     ),
     "tensorrt": BackendRow(
@@ -150,6 +188,8 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         features=("logits", "token_logprobs"),
         logits_variant=False,
         static_capacity=True,
+        quantized_embedding=False,
+        invariant=False,
         default_prefill_chunk=512,
         compiles=False,
     ),

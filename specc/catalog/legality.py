@@ -13,11 +13,11 @@ from specc.catalog.capabilities import BACKENDS
 FIRST_SM: Final[dict[str, dict[str, str]]] = {
     "tensorrt": {
         "f32": "7.5", "f16": "7.5", "bf16": "8.0", "w8a16": "8.0", "w4a16": "8.0", "w8a8": "7.5", "fp8": "8.9",
-        "nvfp4": "10.0", "int8": "7.5",
+        "fp8a16": "8.9", "nvfp4": "10.0", "nvfp4a16": "10.0", "int8": "7.5",
     },
     "tensorrt-llm": {
         "f32": "8.0", "f16": "8.0", "bf16": "8.0", "w8a16": "8.0", "w4a16": "8.0", "w8a8": "8.0", "fp8": "8.9",
-        "nvfp4": "10.0", "int8": "8.0",
+        "fp8a16": "8.9", "nvfp4": "10.0", "nvfp4a16": "10.0", "int8": "8.0",
     },
 }  # fmt: skip
 """By back end, scheme or cache dtype: the first SM. All of them are here."""

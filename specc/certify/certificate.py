@@ -13,6 +13,7 @@ from specc.bundle.certificate import (
     ParityCheck,
     PromptSet,
     ReferenceCheck,
+    RowsCheck,
     SamplerCheck,
     StepCost,
 )
@@ -30,10 +31,11 @@ from specc.certify.parity import Ids, check_parity, speculated
 from specc.certify.prompts import prompt_ids
 from specc.certify.reference import check_reference
 from specc.certify.request import CertifyRequest, Scope
+from specc.certify.rows import check_rows
 from specc.certify.sampler import Sampled, check_sampler
 from specc.certify.step_costs import measure_step_costs
-from specc.certify.tolerance import NEAR_TIE_EPSILON
-from specc.certify.verdict import failure_of_parity, failure_of_reference, failure_of_sampler
+from specc.certify.tolerance import near_tie_epsilon, pick_epsilon
+from specc.certify.verdict import failure_of_parity, failure_of_reference, failure_of_rows, failure_of_sampler
 from specc.errors import CODES, ExitStatus, SpeccError
 from specc.progress import Progress, silent
 from specc.runtime.prompts import encoder_from_spec
@@ -177,7 +179,7 @@ def _measured_with_draft(subject: Subject, runner: TargetRunner, draft: LoadedDr
     )
     prompts = prompt_ids(session, request.prompts)[: request.extent.prompts]
     allowed = _allowed_new_tokens(manifest, prompts, request)
-    epsilon, gamma = NEAR_TIE_EPSILON[runner.spec.compute_dtype], manifest.limits.max_gamma
+    epsilon, gamma = near_tie_epsilon(runner.spec, manifest.numerics), manifest.limits.max_gamma
     judge = judge_from_logits(subject.logits, manifest.sampling.candidates, epsilon)
     checks: list[ParityCheck] = []
     sampled: list[Sampled] = []
@@ -215,14 +217,21 @@ def _judged(subject: Subject, measured: Measured) -> Certificate:
         return replace(certificate, status="failed", reason=no_numbers)
     sampler, unsampled = _sampler(subject, measured)
     reference, uncompared = _reference(subject, measured)
+    rows = _rows(subject, measured)
     certificate = replace(
         certificate,
         parity=parity,
         reference=reference,
         sampler=sampler,
+        rows=rows,
         not_checked=(*unsampled, *uncompared),
     )
-    failure = failure_of_parity(parity) or failure_of_reference(reference) or failure_of_sampler(sampler)
+    failure = (
+        failure_of_rows(rows, manifest.numerics)
+        or failure_of_parity(parity)
+        or failure_of_reference(reference)
+        or failure_of_sampler(sampler)
+    )
     if failure is not None:
         return replace(certificate, status="failed", reason=failure)
     if manifest.draft.kind == "none":
@@ -242,8 +251,16 @@ def _sampler(subject: Subject, measured: Measured) -> tuple[tuple[SamplerCheck, 
         return (), (f"sampler: nothing was sampled (acceptance {manifest.acceptance}, draft {manifest.draft.kind})",)
     if logits is None:
         return (), ("sampler: the bundle has no engine of variant logits",)
-    epsilon, candidates = NEAR_TIE_EPSILON[logits.spec.compute_dtype], manifest.sampling.candidates
+    epsilon, candidates = pick_epsilon(logits.spec, manifest.numerics), manifest.sampling.candidates
     return tuple(check_sampler(s, logits, candidates=candidates, epsilon=epsilon) for s in measured.sampled), ()
+
+
+def _rows(subject: Subject, measured: Measured) -> RowsCheck | None:
+    """Return whether rows depend on each other's number; None without logits, or without more than one row."""
+    longest = max(measured.prompts, key=len)
+    if subject.logits is None or subject.manifest.limits.max_gamma == 0 or len(longest) == 1:
+        return None
+    return check_rows(subject.logits, longest, subject.manifest.limits)
 
 
 def _reference(subject: Subject, measured: Measured) -> tuple[ReferenceCheck | None, tuple[str, ...]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from specc.bundle.certificate import Certificate, ParityCheck, ReferenceCheck, SamplerCheck
+from specc.bundle.certificate import Certificate, ParityCheck, ReferenceCheck, RowsCheck, SamplerCheck
+from specc.bundle.manifest import Numerics
 from specc.errors import SpeccError
 
 Check: TypeAlias = Literal["parity", "reference", "sampler"]
@@ -23,6 +24,16 @@ def failure_of_parity(checks: tuple[ParityCheck, ...]) -> str | None:
         f"{len(found)} of {sum(check.prompts for check in checks)} generations differ; {check.mode}, temperature "
         f"{check.temperature}: prompt {first.prompt} differs at generated token {first.token}: AR gave {ar}, "
         f"speculation {speculative}, margin {margin}"
+    )
+
+
+def failure_of_rows(check: RowsCheck | None, numerics: Numerics) -> str | None:
+    """Return how logits depend on the rows of a call where the bundle promises that they do not."""
+    if check is None or numerics != "invariant" or check.differing == 0:
+        return None
+    return (
+        f"numerics are invariant, and {check.differing} of {check.positions} positions have other logits among "
+        f"{check.tokens} tokens than alone, by up to {check.difference:.3g}: {check.flips} other greedy ids"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specc.bundle.certificate import Certificate, ParityCheck, ReferenceCheck, SamplerCheck
+from specc.bundle.certificate import Certificate, ParityCheck, ReferenceCheck, RowsCheck, SamplerCheck
 from specc.bundle.manifest import REPORT_FILE, CheckpointSpec, Manifest
 from specc.certify.bench import BenchReport
 from specc.cli.show import OUT, show_pairs, show_table
@@ -78,6 +78,8 @@ def show_certificate(certificate: Certificate) -> None:
     """Print the checks and the step costs, these relative to one AR step."""
     if certificate.parity:
         _show_parity(certificate)
+    if certificate.rows is not None:
+        OUT.print(_rows_text(certificate.rows), markup=False)
     if certificate.sampler:
         OUT.print()
         _show_sampler(certificate)
@@ -115,6 +117,15 @@ def _show_parity(certificate: Certificate) -> None:
             where = f"temperature {check.temperature:g}, prompt {found.prompt}, token {found.token}"
             kind = "near tie" if found.near_tie else "DIFFERENT"
             OUT.print(f"{kind}: {where}: AR {found.ar}, spec {found.speculative}, margin {margin}", markup=False)
+
+
+def _rows_text(check: RowsCheck) -> str:
+    """Return whether a token's logits depend on what a call computes beside it."""
+    compared = f"{check.positions} positions, 1 token a call and {check.tokens}"
+    if not check.differing:
+        return f"rows: {compared}: the same logits to the last bit"
+    flips = f"{check.flips} other greedy ids" + (f", of margins up to {check.flip_margin:.2g}" if check.flips else "")
+    return f"rows: {compared}: logits differ by up to {check.difference:.2g}, {flips}"
 
 
 def _show_sampler(certificate: Certificate) -> None:

@@ -49,6 +49,16 @@ PLAN: Final[dict[str, CodeRow]] = {
         "`specc plan --compare` varies GPUs, schemes of the target, numbers of drafts or kinds of drafters, as "
         "`gpus=l4,l40s`, `schemes=f16,fp8`, `gamma=1..12` or `drafts=ngram,eagle3`.",
     ),
+    "SPC309": CodeRow(
+        "Groups of weights do not divide a matrix",
+        "Schemes in groups store one scale for each group of neighbours along a matrix's inputs, in whole groups: "
+        "kernels of every back end expect them. Without a stated group size the plan takes one that divides.",
+    ),
+    "SPC310": CodeRow(
+        "An override fits no matrix",
+        "`overrides` give some matrices another scheme, by class (`head`, `embedding`, `first_layer`, `last_layer`) or "
+        "by a pattern over names. One that fits nothing would be a choice without effect.",
+    ),
     "SPC320": CodeRow(
         "The tokenizers of draft and target differ",
         "The target judges drafted ids by its own vocabulary, and the draft reads the target's ids: an id must stand "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,21 @@ OPSET: Final = 24
 IR_VERSION: Final = 11
 DOMAIN: Final = "specc"
 
-DATA_TYPES: Final[dict[TensorDtype, ir.DataType]] = {
+WeightDtype: TypeAlias = TensorDtype | Literal["i4", "u8", "i8", "f8e4m3", "f4e2m1"]
+"""Element types of initializers; those beyond an engine's inputs and outputs are of quantized weights."""
+
+DATA_TYPES: Final[dict[WeightDtype, ir.DataType]] = {
     "f32": ir.DataType.FLOAT,
     "f16": ir.DataType.FLOAT16,
     "bf16": ir.DataType.BFLOAT16,
     "i64": ir.DataType.INT64,
     "i32": ir.DataType.INT32,
     "bool": ir.DataType.BOOL,
+    "i4": ir.DataType.INT4,
+    "u8": ir.DataType.UINT8,
+    "i8": ir.DataType.INT8,
+    "f8e4m3": ir.DataType.FLOAT8E4M3FN,
+    "f4e2m1": ir.DataType.FLOAT4E2M1,
 }
 
 Attribute: TypeAlias = int | float | str | Sequence[int] | ir.DataType | ir.Graph
@@ -139,6 +147,6 @@ class Builder:
         return full if count == 0 else f"{full}_{count}"
 
 
-def declared(name: str, dtype: TensorDtype, shape: Sequence[Dimension]) -> ir.Value:
+def declared(name: str, dtype: WeightDtype, shape: Sequence[Dimension]) -> ir.Value:
     """Return a named value of known dtype and shape: a graph input, a graph output or an initializer."""
     return ir.Value(name=name, type=ir.TensorType(DATA_TYPES[dtype]), shape=ir.Shape(shape))

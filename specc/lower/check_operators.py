@@ -29,9 +29,7 @@ def _refused(model: ir.Model, backend: str) -> Iterator[tuple[ir.Node, str]]:
         if node.domain == DOMAIN:
             if node.op_identifier() not in model.functions:
                 yield node, "the model has no such function"
-        elif node.domain:
-            yield node, f"domain {node.domain} is of one vendor"
-        elif (why := refusal(node.op_type, backend)) is not None:
+        elif (why := refusal(f"{node.domain}::{node.op_type}" if node.domain else node.op_type, backend)) is not None:
             yield node, why
 
 

@@ -52,12 +52,13 @@ def write_graphs(plan: Plan, weights: Path, folder: Path, place: Place) -> None:
     facts, graph = plan.target.facts, plan.graph
     models = models_from_plan(plan)
     try:
-        stored = placed_weights(models["main"], plan, weights, folder, place)
         graphs = []
         for variant, model in models.items():
             if shapes_of_weights(model) != shapes_of_weights(models["main"]):
                 raise SpeccBug(f"variant {variant} has other weights than main")
+        for model in models.values():
             apply_passes(model, graph, plan.backend.name)
+        stored = placed_weights(models["main"], plan, weights, folder, place)
         for variant, model in models.items():
             bind_weights(model, stored, folder)
             file = f"{graph.role}.onnx" if variant == "main" else f"{graph.role}.{variant}.onnx"

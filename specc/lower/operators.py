@@ -11,14 +11,16 @@ from typing import Final
 ONNXRUNTIME: Final = "onnxruntime"
 RTX: Final = "tensorrt-rtx"
 TENSORRT: Final = "tensorrt"
+MICROSOFT: Final = "com.microsoft"
+TRT: Final = "trt"
 
 
 @dataclass(frozen=True)
 class OperatorRow:
-    """An operator of the default domain.
+    """An operator.
 
     Attributes:
-        name: the operator.
+        name: the operator; of a vendor's domain, as `com.microsoft::MatMulNBits`.
         onnxruntime, rtx: whether the back end takes it; TensorRT shares the importer of TensorRT-RTX.
         note: what to know, or what to write instead.
     """
@@ -42,6 +44,10 @@ _EVERYWHERE: Final = (
 _ROWS: Final = (
     *(OperatorRow(name) for name in _EVERYWHERE),
     OperatorRow("Attention", note="with an explicit mask: RTX drops nonpad_kv_seqlen without a word; no softcap there"),
+    OperatorRow("DequantizeLinear", onnxruntime=False, note="MatMulNBits, which it would fuse it to while loading"),
+    OperatorRow("QuantizeLinear", onnxruntime=False, note="of schemes with rounded activations"),
+    OperatorRow(f"{TRT}::TRT_FP4DynamicQuantize", onnxruntime=False, note="of TensorRT's parser"),
+    OperatorRow(f"{MICROSOFT}::MatMulNBits", rtx=False, note="DequantizeLinear and MatMul"),
     OperatorRow("TensorScatter", note="RTX: from a graph input to a graph output, one a cache, with a static capacity"),
     OperatorRow("ConstantOfShape", rtx=False, note="of layers of experts, which RTX is not given"),
     OperatorRow("ScatterElements"),

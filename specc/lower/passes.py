@@ -9,19 +9,30 @@ import onnx_ir as ir
 from specc.errors import SpeccBug
 from specc.lower.check_operators import check_operators
 from specc.lower.check_tensorrt import CHECK_TENSORRT
+from specc.lower.dequantize_weights import DEQUANTIZE_WEIGHTS
 from specc.lower.float64_noise import FLOAT64_NOISE
 from specc.lower.fold_query_groups import FOLD_QUERY_GROUPS
 from specc.lower.inline_conditionals import INLINE_CONDITIONALS
 from specc.lower.isolate_noise import ISOLATE_NOISE
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.operators import ONNXRUNTIME, RTX, TENSORRT
+from specc.lower.round_activations import ROUND_ACTIVATIONS
 from specc.lower.separate_names import SEPARATE_NAMES
 from specc.lower.split_topk import SPLIT_TOPK
+from specc.lower.use_matmulnbits import USE_MATMULNBITS
 from specc.plan.plan import GraphPlan
 
 PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
-    ONNXRUNTIME: (FLOAT64_NOISE, SPLIT_TOPK, FOLD_QUERY_GROUPS, check_operators(ONNXRUNTIME)),
-    RTX: (ISOLATE_NOISE, INLINE_CONDITIONALS, SEPARATE_NAMES, CHECK_TENSORRT, check_operators(RTX)),
+    ONNXRUNTIME: (FLOAT64_NOISE, SPLIT_TOPK, FOLD_QUERY_GROUPS, USE_MATMULNBITS, check_operators(ONNXRUNTIME)),
+    RTX: (
+        ROUND_ACTIVATIONS,
+        DEQUANTIZE_WEIGHTS,
+        ISOLATE_NOISE,
+        INLINE_CONDITIONALS,
+        SEPARATE_NAMES,
+        CHECK_TENSORRT,
+        check_operators(RTX),
+    ),
     TENSORRT: (ISOLATE_NOISE, INLINE_CONDITIONALS, SEPARATE_NAMES, CHECK_TENSORRT, check_operators(TENSORRT)),
 }
 

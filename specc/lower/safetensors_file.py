@@ -9,17 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from specc.bundle.manifest import TensorDtype
 from specc.errors import SpeccBug
+from specc.graph.builder import WeightDtype
 from specc.progress import Progress
 
 ALIGNMENT: Final = 64
-DTYPE_NAMES: Final[dict[TensorDtype, tuple[str, int]]] = {
+DTYPE_NAMES: Final[dict[WeightDtype, tuple[str, int]]] = {
     "f32": ("F32", 4),
     "f16": ("F16", 2),
     "bf16": ("BF16", 2),
     "i64": ("I64", 8),
     "i32": ("I32", 4),
+    "u8": ("U8", 1),
+    "i8": ("I8", 1),
+    "f8e4m3": ("F8_E4M3", 1),
 }
 
 
@@ -28,11 +31,12 @@ class FileTensor:
     """A tensor to be written.
 
     Attributes:
+        dtype: one of the file's; elements of 4 bits are written as bytes of two.
         content: returns its bytes, row-major and little-endian, when its turn comes.
     """
 
     name: str
-    dtype: TensorDtype
+    dtype: WeightDtype
     shape: tuple[int, ...]
     content: Callable[[], bytes]
 

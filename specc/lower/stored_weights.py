@@ -11,13 +11,14 @@ from typing import Final, Literal
 from specc.bundle.manifest import TensorDtype
 from specc.checkpoint.source import SourceCheckpoint, TensorHeader
 from specc.errors import SpeccError
-from specc.graph.builder import DATA_TYPES
+from specc.graph.builder import DATA_TYPES, WeightDtype
 from specc.lower.float16_range import beyond_float16, check_float16_range, fits_float16
 from specc.lower.place import Place
 from specc.lower.safetensors_file import FileTensor, write_safetensors
 from specc.progress import Progress
 
 WRITTEN_FILE: Final = "weights.safetensors"
+QUANTIZED_FILE: Final = "quantized.safetensors"
 PLAIN: Final[dict[str, Literal["f32", "f16", "bf16"]]] = {"f32": "f32", "f16": "f16", "bf16": "bf16"}
 
 
@@ -36,7 +37,7 @@ class StoredWeight:
     file: str
     offset: int
     nbytes: int
-    dtype: TensorDtype
+    dtype: WeightDtype
     shape: tuple[int, ...]
 
 
@@ -91,7 +92,7 @@ def split_headers(
     Raises:
         SpeccError: SPC401 the checkpoint lacks a weight, SPC402 a weight has another shape.
     """
-    headers = {name: _checked(source, name, shape) for name, shape in shapes.items()}
+    headers = {name: checked_header(source, name, shape) for name, shape in shapes.items()}
     plain = {name: header for name, header in headers.items() if header.plain and header.encoding in PLAIN}
     serving: Counter[Path] = Counter()
     for header in plain.values():
@@ -105,7 +106,8 @@ def placed_files(files: Iterable[Path], folder: Path, place: Place) -> dict[Path
     names: dict[Path, str] = {}
     for file in files:
         if file not in names:
-            name = file.name if file.name not in {*names.values(), WRITTEN_FILE} else f"{len(names)}-{file.name}"
+            taken = {*names.values(), WRITTEN_FILE, QUANTIZED_FILE}
+            name = file.name if file.name not in taken else f"{len(names)}-{file.name}"
             names[file] = name
             place(file, folder / name)
     return names
@@ -133,7 +135,12 @@ def refused_by_disk(folder: Path, error: OSError) -> SpeccError:
     )
 
 
-def _checked(source: SourceCheckpoint, name: str, shape: tuple[int, ...]) -> TensorHeader:
+def checked_header(source: SourceCheckpoint, name: str, shape: tuple[int, ...]) -> TensorHeader:
+    """Return the header of a weight.
+
+    Raises:
+        SpeccError: SPC401 the checkpoint lacks it, SPC402 it has another shape.
+    """
     header = source.headers.get(name)
     if header is None:
         raise SpeccError(

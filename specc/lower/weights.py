@@ -13,8 +13,9 @@ from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.bind_weights import shapes_of_weights
 from specc.lower.models import models_from_plan
 from specc.lower.place import Place
+from specc.lower.quantized_weights import QuantizedMatrix, quantized_bytes, quantized_weights
 from specc.lower.safetensors_file import DTYPE_NAMES
-from specc.lower.stored_weights import StoredWeight, split_headers, stored_weights
+from specc.lower.stored_weights import StoredWeight, checked_header, split_headers, stored_weights
 from specc.plan.plan import Plan
 from specc.progress import Progress
 
@@ -41,9 +42,10 @@ def write_weights(plan: Plan, source: SourceCheckpoint, folder: Path, place: Pla
     Raises:
         SpeccError: SPC401 to SPC404, see `stored_weights`.
     """
-    shapes = _shapes(plan)
+    plain, matrices = _plain_and_quantized(plan, source)
     dtype = plan.graph.compute_dtype
-    stored = stored_weights(source, shapes, dtype=dtype, folder=folder, place=place, progress=progress)
+    stored = stored_weights(source, plain, dtype=dtype, folder=folder, place=place, progress=progress)
+    stored |= quantized_weights(source, matrices, plan.backend.name, folder, progress)
     if plan.graph.role == "draft":
         stored = _named_for_draft(stored, folder)
     (folder / WEIGHTS_FILE).write_text(text_from_record(WeightList(stored)), encoding="utf-8")
@@ -60,8 +62,10 @@ def weight_bytes(plan: Plan, source: SourceCheckpoint) -> int:
     Raises:
         SpeccError: SPC401, SPC402.
     """
-    _, rest = split_headers(source, _shapes(plan))
-    return sum(math.prod(header.shape) for header in rest.values()) * DTYPE_NAMES[plan.graph.compute_dtype][1]
+    plain, matrices = _plain_and_quantized(plan, source)
+    _, rest = split_headers(source, plain)
+    floats = sum(math.prod(header.shape) for header in rest.values()) * DTYPE_NAMES[plan.graph.compute_dtype][1]
+    return floats + quantized_bytes(matrices, plan.backend.name)
 
 
 def weights_stay(plan: Plan, source: SourceCheckpoint) -> bool:
@@ -80,5 +84,14 @@ def _named_for_draft(stored: dict[str, StoredWeight], folder: Path) -> dict[str,
     return {name: replace(weight, file=f"draft.{weight.file}") for name, weight in stored.items()}
 
 
-def _shapes(plan: Plan) -> dict[str, tuple[int, ...]]:
-    return shapes_of_weights(models_from_plan(plan)["main"])
+def _plain_and_quantized(
+    plan: Plan, source: SourceCheckpoint
+) -> tuple[dict[str, tuple[int, ...]], tuple[QuantizedMatrix, ...]]:
+    shapes = shapes_of_weights(models_from_plan(plan)["main"])
+    matrices = []
+    for name in list(shapes):
+        row = plan.graph.weight_row(name)
+        if row is not None:
+            out, into = checked_header(source, name, shapes.pop(name)).shape
+            matrices.append(QuantizedMatrix(name, (out, into), row))
+    return shapes, tuple(matrices)

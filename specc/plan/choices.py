@@ -59,6 +59,9 @@ def choices_from_recipe(recipe: Recipe) -> Choices:
         if isinstance(draft, ModelDraft)
         else (None, None)
     )
+    if recipe.numerics == "invariant" and not backend.invariant:
+        got = f"numerics invariant on {backend.name}"
+        raise _unbuilt(recipe, ("numerics",), got, "numerics: fastest, or backend: onnxruntime")
     acceptance = next((mode for mode in backend.acceptance if mode == recipe.acceptance), None)
     if acceptance is None:
         got = f"acceptance {recipe.acceptance}"
@@ -125,11 +128,6 @@ def _refuse_unbuilt_models(recipe: Recipe, backend: BackendRow) -> None:
         model = f" ({recipe.draft.model})" if isinstance(recipe.draft, ModelChoice) else ""
         fix = "draft: " + ", or draft: ".join(f"{{kind: {kind}}}" for kind in backend.draft_kinds)
         raise _unbuilt(recipe, ("draft", "kind"), f"a draft of kind {recipe.draft.kind}{model}", fix)
-    models = {"target": recipe.target} | ({"draft": recipe.draft} if isinstance(recipe.draft, ModelDraft) else {})
-    for role, choice in models.items():
-        if choice.overrides:
-            got, fix = "schemes of single tensors", f"remove overrides; {role}.scheme holds for all tensors"
-            raise _unbuilt(recipe, (role, "overrides"), got, fix)
     for feature in recipe.features:
         if feature not in backend.features:
             raise _unbuilt(recipe, ("features",), f"feature {feature} on {backend.name}", "remove it from features")
@@ -178,8 +176,8 @@ def _scheme(
     notes: list[str],
 ) -> tuple[str, SchemeSupport]:
     """Return the scheme of one model of the recipe and how the back end runs it; no model inherits another's."""
-    scheme = choice.scheme or backend.default_scheme
-    if choice.scheme is None:
+    scheme = choice.scheme_name or backend.default_scheme
+    if choice.scheme_name is None:
         own = "scheme" if role == "target" else f"{role}.scheme"
         notes.append(f"{own} {scheme}: the recipe states none, and {backend.name} runs it unquantized.")
     support = _support(recipe, role, backend, scheme, capabilities)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from specc.bundle.drafts import DraftSpec, ModelDraftSpec, NgramDraftSpec, NoDraftSpec, SelfDraftSpec, SuffixDraftSpec
 from specc.bundle.manifest import LimitsSpec
-from specc.catalog.schemes import bits_by_class
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccBug, SpeccError
@@ -21,6 +20,7 @@ from specc.plan.model_support import model_for_bundle
 from specc.plan.plan import DraftPlan, GraphPlan, Plan, TargetPlan
 from specc.plan.profiles import draft_profiles
 from specc.plan.same_tokens import check_same_tokens
+from specc.plan.weights import QuantizedModel, stored_bits, weights_from_choice
 from specc.recipe.models import Eagle3Draft, ModelDraft, NgramDraft, NoDraft, SelfDraft, SuffixDraft
 from specc.recipe.schema import Recipe
 from specc.speculation.modes import DRAFT_SUPPORT, MODES
@@ -122,6 +122,19 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
         capacity_buckets=(capacity,) if static else buckets_from_capacity(capacity),
         variants=("main", "unrolled") if unrolled else ("main",),
         steps=steps,
+        weights=weights_from_choice(
+            QuantizedModel(
+                inputs.recipe,
+                "draft",
+                inputs.recipe.draft,
+                choices.backend,
+                choices.draft_support,
+                choices.compute_capabilities,
+                facts,
+            )
+        )
+        if isinstance(inputs.recipe.draft, ModelDraft)
+        else (),
     )
     return DraftDecision(
         spec=ModelDraftSpec("model", source.uri, choices.draft_scheme, context, "unrolled" if unrolled else "single"),
@@ -134,7 +147,7 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
         demand=ModelDemand(
             facts=facts,
             scheme=choices.draft_scheme,
-            bits=bits_by_class(choices.draft_scheme),
+            bits=stored_bits(facts, graph),
             compute_dtype=graph.compute_dtype,
             cache_dtype=graph.compute_dtype,
             steps=steps,
@@ -182,7 +195,7 @@ def _first_layers(inputs: DraftInputs, layers: int) -> DraftDecision:
         demand=ModelDemand(
             facts=first,
             scheme=inputs.choices.scheme,
-            bits=bits_by_class(inputs.choices.scheme),
+            bits=stored_bits(first, inputs.graph),
             compute_dtype=inputs.graph.compute_dtype,
             cache_dtype=inputs.graph.compute_dtype,
             weights_only=True,

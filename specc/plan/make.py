@@ -5,7 +5,6 @@ from __future__ import annotations
 from specc.bundle.manifest import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 from specc.catalog.capabilities import FEATURES
-from specc.catalog.schemes import bits_by_class
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
@@ -16,7 +15,7 @@ from specc.plan.limits import Lengths, lengths_from_recipe
 from specc.plan.memory import Demand, ModelDemand, memory_from_demand
 from specc.plan.model_support import model_for_bundle
 from specc.plan.outlook import NOTHING_GIVEN, Given, Models, outlook_from_models
-from specc.plan.plan import PLAN_SCHEMA, BackendPlan, Fit, GraphPlan, Plan, TargetPlan
+from specc.plan.plan import PLAN_SCHEMA, BackendPlan, Fit, GraphPlan, Plan, TargetPlan, WeightRow
 from specc.plan.prediction import Outlook, Prediction
 from specc.plan.profiles import profiles_from_limits
 from specc.plan.remedies import Setting, remedies_from_demand, remedies_text
@@ -24,6 +23,7 @@ from specc.plan.sampling import sampling_from_recipe
 from specc.plan.shape import shape_from_facts
 from specc.plan.trtllm import Pair, demand_of_trtllm, trtllm_from_recipe, trtllm_notes
 from specc.plan.typical import acceptance_notes, typical_from_recipe
+from specc.plan.weights import QuantizedModel, quantization_notes, stored_bits, weights_from_choice
 from specc.recipe.schema import Recipe
 
 
@@ -49,18 +49,22 @@ def plan_from_recipe(
     lengths = lengths_from_recipe(recipe, choices.backend, source.facts.max_position_embeddings)
     facts, model_notes = model_for_bundle(recipe, "target", choices.backend, source.facts, lengths.limits.max_length)
     sampling, sampling_notes = sampling_from_recipe(recipe, tokens, choices.acceptance, facts.emitted_vocab_size)
-    graph = _graph(recipe, choices, lengths, sampling.candidates)
+    quantized = QuantizedModel(
+        recipe, "target", recipe.target, choices.backend, choices.support, choices.compute_capabilities, facts
+    )
+    graph = _graph(recipe, choices, lengths, sampling.candidates, weights_from_choice(quantized))
     draft = draft_from_recipe(DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source))
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, draft), lengths.limits, given)
     lengths = _with_best_gamma(recipe, choices, source.facts.max_position_embeddings, lengths, prediction)
     drafting = None if draft.model is None else draft.model.model.facts
     trtllm = trtllm_from_recipe(recipe, choices, Pair(facts, drafting, draft.spec), lengths.limits, prediction)
-    demand = demand_of_trtllm(_demand(choices, facts, draft, lengths), trtllm)
+    demand = demand_of_trtllm(_demand(choices, facts, graph, draft, lengths), trtllm)
     fit = _checked_fit(recipe, choices, demand)
     notes = (*choices.notes, *lengths.notes, *model_notes, *acceptance_notes(recipe), *sampling_notes)
-    notes += (*_scheme_notes(source, choices.scheme), *trtllm_notes(recipe, trtllm))
+    notes += (*_scheme_notes(source, choices.scheme, graph), *trtllm_notes(recipe, trtllm))
     if draft_source is not None and choices.draft_scheme is not None:
-        notes += tuple(f"draft: {note}" for note in _scheme_notes(draft_source, choices.draft_scheme))
+        drafts = graph if draft.model is None else draft.model.graph
+        notes += tuple(f"draft: {note}" for note in _scheme_notes(draft_source, choices.draft_scheme, drafts))
     return Plan(
         schema=PLAN_SCHEMA,
         name=recipe.name,
@@ -69,7 +73,7 @@ def plan_from_recipe(
         graph=graph,
         backend=BackendPlan(
             name=choices.backend.name,
-            profiles=profiles_from_limits(choices.backend, lengths.limits),
+            profiles=profiles_from_limits(choices.backend, lengths.limits, recipe.numerics),
             compute_capabilities=choices.compute_capabilities,
             trtllm=trtllm,
         ),
@@ -83,6 +87,7 @@ def plan_from_recipe(
         draft_model=draft.model,
         fit=fit,
         prediction=prediction,
+        numerics=recipe.numerics,
     )
 
 
@@ -112,7 +117,9 @@ def _with_best_gamma(recipe: Recipe, choices: Choices, context: int, lengths: Le
     return lengths_from_recipe(recipe, choices.backend, context, max(1, prediction.best_gamma))
 
 
-def _graph(recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int) -> GraphPlan:
+def _graph(
+    recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int, weights: tuple[WeightRow, ...]
+) -> GraphPlan:
     static = choices.backend.static_capacity
     own_variant = choices.backend.logits_variant
     return GraphPlan(
@@ -125,6 +132,7 @@ def _graph(recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int) 
         features=tuple(name for name in FEATURES if name in recipe.features and not (own_variant and name == "logits")),
         variants=("main", "logits") if own_variant else ("main",),
         typical=typical_from_recipe(recipe),
+        weights=weights,
     )
 
 
@@ -136,8 +144,10 @@ def _runtime(recipe: Recipe) -> RuntimeSpec:
     )
 
 
-def _scheme_notes(source: SourceCheckpoint, scheme: str) -> tuple[str, ...]:
+def _scheme_notes(source: SourceCheckpoint, scheme: str, graph: GraphPlan) -> tuple[str, ...]:
     stored = source.facts.stored_dtype
+    if graph.weights:
+        return quantization_notes(stored, graph)
     if stored == scheme:
         return ()
     if stored not in ("f32", "f16", "bf16"):
@@ -160,9 +170,9 @@ def _certify_notes(recipe: Recipe) -> tuple[str, ...]:
     return () if recipe.certify.run else ("certify: off; the build publishes this bundle without having checked it.",)
 
 
-def _demand(choices: Choices, facts: ModelFacts, draft: DraftDecision, lengths: Lengths) -> Demand:
+def _demand(choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftDecision, lengths: Lengths) -> Demand:
     dtype = choices.support.compute_dtype
-    target = ModelDemand(facts, choices.scheme, bits_by_class(choices.scheme), dtype, dtype)
+    target = ModelDemand(facts, choices.scheme, stored_bits(facts, graph), dtype, dtype)
     return Demand(target, draft.demand, lengths.limits, 1, choices.backend.name, choices.acceptance)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
 
 from specc.bundle.drafts import DraftSpec
@@ -11,10 +12,13 @@ from specc.bundle.manifest import (
     EngineRole,
     EngineVariant,
     LimitsSpec,
+    Numerics,
     ProfileSpec,
     RuntimeSpec,
     SamplingSpec,
 )
+from specc.catalog.schemes import ActivationElement
+from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.facts import ModelFacts, TokenFacts
 from specc.plan.prediction import Prediction, Unpredicted
 from specc.plan.trtllm_plan import TrtllmPlan
@@ -22,6 +26,30 @@ from specc.speculation.modes import TypicalSpec
 
 PLAN_FILE: Final = "plan.json"
 PLAN_SCHEMA: Final = 1
+
+
+@dataclass(frozen=True)
+class WeightRow:
+    """How the matrices are stored whose names a pattern fits.
+
+    Attributes:
+        names: pattern over canonical names of weights, of the kind of file names; `*` also stands for dots.
+        scheme: row of `catalog/schemes.py` that this comes from.
+        format: of the matrices; None: floats of the graph's compute_dtype.
+        method: how codes are chosen: `rtn` rounds to nearest, `mse` searches the scales of least squared error.
+        activations: what the input of the product is rounded to; None: it stays a float.
+    """
+
+    names: str
+    scheme: str
+    format: WeightFormat | None
+    method: Literal["rtn", "mse"]
+    activations: ActivationElement | None = None
+
+
+def weight_row(rows: tuple[WeightRow, ...], name: str) -> WeightRow | None:
+    """Return the first row whose pattern fits a canonical name of a weight."""
+    return next((row for row in rows if fnmatchcase(name, row.names)), None)
 
 
 @dataclass(frozen=True)
@@ -40,6 +68,7 @@ class GraphPlan:
         role: whose forward pass it is; a draft graph picks the next draft where a target graph verifies.
         typical: parameters of acceptance `typical`, None for the other modes.
         steps: drafts of one call of the variant `unrolled`; 1 where there is none.
+        weights: how matrices are stored; the first row that fits a name holds, and without one floats.
     """
 
     compute_dtype: Literal["f32", "f16", "bf16"]
@@ -53,6 +82,12 @@ class GraphPlan:
     role: EngineRole = "target"
     typical: TypicalSpec | None = None
     steps: int = 1
+    weights: tuple[WeightRow, ...] = ()
+
+    def weight_row(self, name: str) -> WeightRow | None:
+        """Return how the weight of a canonical name is quantized; None where it stays a float."""
+        row = weight_row(self.weights, name)
+        return None if row is None or row.format is None else row
 
     def steps_of(self, variant: EngineVariant) -> int:
         """Return the drafts of one call of a variant's graph."""
@@ -180,6 +215,7 @@ class Plan:
         memory: items of one GPU.
         fit: the same against what the GPU has; None on the CPU, whose memory is the machine's.
         prediction: of the cost model, from published or measured acceptance; a build changes nothing in it.
+        numerics: `invariant` where profiles keep every call to kernels that agree to the last bit.
         notes: sentences for people: what was derived, which wish could not be met.
         recipe: the resolved recipe.
     """
@@ -200,3 +236,4 @@ class Plan:
     draft_model: DraftPlan | None = None
     fit: Fit | None = None
     prediction: Prediction | Unpredicted | None = None
+    numerics: Numerics = "fastest"

@@ -178,7 +178,7 @@ def _shape(model: ModelDemand) -> ModelShape:
 
 
 def _scheme(recipe: Recipe, choice: ModelChoice) -> str:
-    return choice.scheme or ("f32" if recipe.gpu.name == "cpu" else "f16")
+    return choice.scheme_name or ("f32" if recipe.gpu.name == "cpu" else "f16")
 
 
 def _activations(recipe: Recipe, scheme: str) -> Literal["f32", "f16", "bf16"]:

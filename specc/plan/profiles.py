@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from specc.bundle.manifest import LimitsSpec, ProfileSpec
+from specc.bundle.manifest import LimitsSpec, Numerics, ProfileSpec
 from specc.catalog.capabilities import BackendRow
 
 
-def profiles_from_limits(backend: BackendRow, limits: LimitsSpec) -> tuple[ProfileSpec, ...]:
+def profiles_from_limits(
+    backend: BackendRow, limits: LimitsSpec, numerics: Numerics = "fastest"
+) -> tuple[ProfileSpec, ...]:
     """Return (min, opt, max) of rows, tokens and logit rows for each kind of call.
 
-    An ONNX graph takes every shape: one profile. A TensorRT engine has one for prefill, which also takes verify rows
-    beside chunks; one for AR decoding with a single static token, for which its builder picks a kernel of its own; and
-    one for verification, unless nothing is ever drafted.
+    An ONNX graph takes every shape: one profile, with room for padding where numerics are invariant. A TensorRT engine
+    has one for prefill, which also takes verify rows beside chunks; one for AR decoding with a single static token, for
+    which its builder picks a kernel of its own; and one for verification, unless nothing is ever drafted.
     """
     if backend.makes != "engines":
         return ()
@@ -20,7 +22,8 @@ def profiles_from_limits(backend: BackendRow, limits: LimitsSpec) -> tuple[Profi
     usual = limits.default_gamma + 1
     longest = max(limits.prefill_chunk, rows)
     if not backend.static_capacity:
-        return (ProfileSpec("any", batch, (1, usual, longest), (1, usual, rows)),)
+        more = 1 if numerics == "invariant" else 0
+        return (ProfileSpec("any", batch, (1, usual, longest + more), (1, usual, rows + more)),)
     prefill = ProfileSpec("prefill", batch, (1, longest, longest), (1, 1, rows))
     decode = ProfileSpec("decode", batch, (1, 1, 1), (1, 1, 1))
     verify = ProfileSpec("verify", batch, (1, usual, rows), (1, usual, rows))

@@ -20,11 +20,13 @@ ARITHMETIC: Final[dict[str, PeakDtype]] = {
     "w4a16": "f16",
     "w8a8": "int8",
     "fp8": "fp8",
+    "fp8a16": "f16",
     "nvfp4": "fp4",
+    "nvfp4a16": "f16",
 }
 """In which arithmetic a scheme's matrix products run."""
 
-UNPACKED: Final = ("w8a16", "w4a16")
+UNPACKED: Final = ("w8a16", "w4a16", "fp8a16", "nvfp4a16")
 """Schemes whose weights are turned into floats before they are multiplied."""
 
 EAGLE3_DRAFT_VOCAB: Final = 32000

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from specc.bundle.drafts import SESSION_TOKENS
 from specc.recipe.choice import Choice, Text, contradiction
 from specc.recipe.names import CacheDtypeName, SchemeName
+from specc.recipe.shorthand import mapping_from_shorthand
 
 DraftScope: TypeAlias = Literal["request", "session"]
 SCOPE: Final = "`session` also looks into outputs of the session's finished requests, which costs memory for speed."
 REMEMBERED: Final = "most tokens of finished requests that a session remembers; the oldest are forgotten."
+
+
+class SchemeChoice(Choice):
+    """How weights are quantized. Shorthand: the bare name."""
+
+    name: SchemeName = Field(description="the scheme.")
+    group_size: int | None = Field(
+        default=None, ge=2, le=2**16, description="weights that share a scale; absent: what the back end runs fastest."
+    )
+    zero_point: bool | None = Field(
+        default=None, description="groups have a zero point beside their scale; absent: symmetric, without."
+    )
+    granularity: Literal["tensor", "channel", "group"] | None = Field(
+        default=None, description="what shares a scale; absent: what the back end runs fastest."
+    )
+    method: Literal["rtn", "mse"] | None = Field(
+        default=None,
+        description="`rtn` rounds to nearest under scales that clip nothing, `mse` searches each group's scale of "
+        "least squared error; absent: mse for 4 bits, rtn for 8.",
+    )
+
+
+SchemeField: TypeAlias = Annotated[
+    SchemeChoice,
+    BeforeValidator(partial(mapping_from_shorthand, "scheme"), json_schema_input_type=SchemeName | SchemeChoice),
+]
 
 
 class ModelChoice(Choice):
@@ -25,7 +53,7 @@ class ModelChoice(Choice):
     revision: Text | None = Field(
         default=None, description="branch, tag or commit on the hub; absent: the default branch."
     )
-    scheme: SchemeName | None = Field(
+    scheme: SchemeField | None = Field(
         default=None, description="quantization of the weights; absent: what the back end runs unquantized."
     )
     tokenizer: Text | None = Field(default=None, description="where the tokenizer is; absent: beside the model.")
@@ -35,9 +63,16 @@ class ModelChoice(Choice):
     kv_cache: CacheDtypeName | None = Field(
         default=None, description="dtype of the caches; absent: that of the activations."
     )
-    overrides: dict[Text, SchemeName] = Field(
-        default_factory=dict, description="schemes of single tensors: a pattern over tensor names, and its scheme."
+    overrides: dict[Text, SchemeField] = Field(
+        default_factory=dict,
+        description="schemes of some matrices: `head`, `embedding`, `first_layer`, `last_layer` or a pattern over the "
+        "names of weights, as `model.layers.*.mlp.down_proj`; the first that fits a matrix is its scheme.",
     )
+
+    @property
+    def scheme_name(self) -> str | None:
+        """The name of the scheme, where one is stated."""
+        return None if self.scheme is None else self.scheme.name
 
 
 class NgramDraft(Choice):

@@ -42,8 +42,8 @@ def tree_with_override(tree: Tree, override: str) -> Tree:
 def _replaced(value: Any, path: tuple[str, ...], depth: int, new: Any) -> Any:  # noqa: ANN401 - YAML values
     if depth == len(path):
         return new
-    if depth == 1:
-        value = mapping_from_shorthand(path[0], value)
+    if depth > 0:
+        value = mapping_from_shorthand(path[depth - 1], value)
     if value is None:
         value = {}
     if not isinstance(value, dict):

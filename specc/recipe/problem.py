@@ -24,6 +24,8 @@ _FORMS: Final[dict[Path, str]] = {
     ("gamma",): "a whole number, auto, or {max: .., default: ..}",
     ("gpu",): "the name of a GPU, or {name: .., count: ..}",
     ("backend",): "the name of a back end, or {name: ..}",
+    ("target", "scheme"): "the name of a scheme, or {name: ..}",
+    ("draft", "scheme"): "the name of a scheme, or {name: ..}",
 }
 
 _EXPECTED: Final[dict[str, str]] = {

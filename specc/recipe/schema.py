@@ -220,6 +220,11 @@ class Recipe(Choice):
     sampling: SamplingChoice | None = Field(
         default=None, description="defaults of the bundle; absent: those of the checkpoint's generation_config."
     )
+    numerics: Literal["fastest", "invariant"] = Field(
+        default="fastest",
+        description="`invariant`: a token's logits are the same to the last bit whatever else a call computes, so that "
+        "speculation gives the text of AR decoding; AR decoding of a single request is slower then.",
+    )
     features: Annotated[tuple[FeatureChoiceName, ...], Field(strict=False)] = Field(
         default=(), description="additional outputs of the engines."
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-WORD_KEYS: Final[dict[str, str]] = {"gpu": "name", "backend": "name", "draft": "kind"}
+WORD_KEYS: Final[dict[str, str]] = {"gpu": "name", "backend": "name", "draft": "kind", "scheme": "name"}
 
 
 def mapping_from_shorthand(field: str, value: Any) -> Any:  # noqa: ANN401 - an unchecked YAML value
     """Return the mapping that a shorthand stands for; anything else unchanged.
 
     Args:
-        field: the recipe's key; `gpu: cpu` is `{name: cpu}`, `draft: none` is `{kind: none}`, `gamma: 4` is
-            `{max: 4, default: 4}`, `gamma: auto` is `{}` and `certify: off` is `{run: false}`.
+        field: the last part of the recipe's key; `gpu: cpu` is `{name: cpu}`, as are `backend` and `scheme`,
+            `draft: none` is `{kind: none}`, `gamma: 4` is `{max: 4, default: 4}`, `gamma: auto` is `{}` and
+            `certify: off` is `{run: false}`.
         value: what stands there.
     """
     if field in WORD_KEYS and isinstance(value, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from specc.bundle.manifest import EngineSpec
+from specc.bundle.manifest import EngineSpec, Numerics
 from specc.speculation.step_costs import StepCostTable
 
 # Without measured costs: a call costs as much as this many tokens of it. Between CPUs (about 10 for int4, 30 for f32,
@@ -29,9 +29,13 @@ class CallCosts:
         spec: the engine, whose profiles bound the shapes.
         table: measured step costs; None takes the nominal ones, whose unit is not the second.
         scale: of nominal costs, where another engine's are the unit.
+        numerics: `invariant` pads tokens and logit rows until calls have an even number of each.
     """
 
-    def __init__(self, spec: EngineSpec, table: StepCostTable | None, scale: float = 1.0) -> None:
+    def __init__(
+        self, spec: EngineSpec, table: StepCostTable | None, scale: float = 1.0, numerics: Numerics = "fastest"
+    ) -> None:
+        self._even = numerics == "invariant"
         self._profiles = spec.profiles
         self._scale = scale
         self._table = table
@@ -43,7 +47,8 @@ class CallCosts:
         return self._table is not None
 
     def seconds(self, batch: int, tokens: int) -> float:
-        """Return the cost of a call of `batch` rows of `tokens` tokens."""
+        """Return the cost of a call of `batch` rows of `tokens` tokens, padding included."""
+        tokens = self._padded(batch, tokens)
         key = (batch, tokens)
         if key not in self._known:
             nominal = self._scale * (1.0 + batch * tokens / NOMINAL_FIXED_TOKENS)
@@ -53,8 +58,10 @@ class CallCosts:
     def admitted(self, needed: CallShape) -> CallShape | None:
         """Return the smallest shape of a profile that holds the needed one, None when no profile does.
 
-        Tokens and logit rows may be padded up to a profile's minimum; rows may not.
+        Tokens and logit rows may be padded up to a profile's minimum, and to an even number; rows may not.
         """
+        tokens, logit_rows = (self._padded(needed.batch, size) for size in (needed.tokens, needed.logit_rows))
+        needed = CallShape(needed.batch, tokens, logit_rows)
         shapes = [
             CallShape(needed.batch, max(needed.tokens, p.tokens[0]), max(needed.logit_rows, p.logit_rows[0]))
             for p in self._profiles
@@ -63,6 +70,10 @@ class CallCosts:
             and needed.logit_rows <= p.logit_rows[2]
         ]
         return min(shapes, key=lambda shape: (shape.tokens, shape.logit_rows), default=None)
+
+    def _padded(self, batch: int, size: int) -> int:
+        """Return the tokens or logit rows of each of `batch` rows after padding."""
+        return size + (batch * size) % 2 if self._even else size
 
 
 @dataclass(frozen=True)
@@ -132,20 +143,24 @@ class EngineCosts:
 
 
 def costs_from_tables(
-    target: EngineSpec, draft: EngineSpec | None, burst: EngineSpec | None, measured: MeasuredCosts
+    target: EngineSpec,
+    draft: EngineSpec | None,
+    burst: EngineSpec | None,
+    measured: MeasuredCosts,
+    numerics: Numerics = "fastest",
 ) -> EngineCosts:
     """Return the costs of all calls in one unit: measured where all engines were measured.
 
     A nominal draft call costs the draft's share of the target's layers, a burst that for each of its steps.
     """
     if draft is None:
-        return EngineCosts(CallCosts(target, measured.target), None, None)
+        return EngineCosts(CallCosts(target, measured.target, numerics=numerics), None, None)
     all_measured = None not in (measured.target, measured.draft) and (burst is None or measured.burst is not None)
     tables = measured if all_measured else MeasuredCosts()
     share = len(draft.caches) / max(len(target.caches), 1)
     bursts = None if burst is None else CallCosts(burst, tables.burst, share * burst.steps)
     return EngineCosts(
-        target=CallCosts(target, tables.target),
+        target=CallCosts(target, tables.target, numerics=numerics),
         draft=CallCosts(draft, tables.draft, share),
         burst=None if burst is None or bursts is None else BurstCosts(bursts, burst.steps),
     )

@@ -68,7 +68,7 @@ class Session:
         draft_spec = None if draft_runner is None else draft_runner.spec
         burst_spec = None if burst_runner is None else burst_runner.spec
         measured = MeasuredCosts(step_costs, draft_step_costs, burst_step_costs)
-        costs = costs_from_tables(runner.spec, draft_spec, burst_spec, measured)
+        costs = costs_from_tables(runner.spec, draft_spec, burst_spec, measured, manifest.numerics)
         self.draft_costs = DraftCosts(costs.draft, costs.burst)
         vocab_size = manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size
         self.scheduler = Scheduler(

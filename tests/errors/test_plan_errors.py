@@ -39,16 +39,9 @@ RTX = ("gpu=rtx-4090", "backend=tensorrt-rtx", "target.scheme=f16")
     ("overrides", "place", "got", "fix"),
     [
         ((*RTX, "draft={kind: self, layers: 4}"), "draft.kind", "a draft of kind self", "draft: {kind: ngram}"),
-        (
-            ("draft={kind: model, model: small, overrides: {lm_head: f16}}",),
-            "draft.overrides",
-            "schemes of single tensors",
-            "remove overrides; draft.scheme holds",
-        ),
-        (("target.scheme=w4a16",), "target.scheme", "scheme w4a16 (4-bit integer", "scheme: f32"),
-        ((*RTX, "target.scheme=nvfp4"), "target.scheme", "scheme nvfp4 (", "scheme: f16 or scheme: bf16"),
+        (("target.scheme=fp8",), "target.scheme", "scheme fp8 (8-bit float", "scheme: f32"),
+        ((*RTX, "numerics=invariant"), "numerics", "numerics invariant on tensorrt-rtx", "numerics: fastest"),
         (("target.kv_cache=fp8",), "target.kv_cache", "caches of fp8 under f32", "kv_cache: f32, or remove it"),
-        (("target.overrides={lm_head: f16}",), "target.overrides", "schemes of single tensors", "remove overrides"),
         ((*RTX, "gpu.count=2"), "gpu.count", "2 GPUs for one model", "gpu.count: 1"),
     ],
 )
@@ -64,10 +57,19 @@ def test_what_is_known_but_not_built(overrides, place: str, got: str, fix: str) 
 @pytest.mark.parametrize(
     ("overrides", "got", "why", "fix"),
     [
-        (("target.scheme=f16",), "scheme f16 (", "no faster than f32", "scheme: f32"),
-        (("target.scheme=bf16",), "scheme bf16 (", "no bfloat16 arithmetic", "scheme: f32"),
+        (("target.scheme=f16",), "scheme f16 (", "no faster than f32", "scheme: f32 or scheme: w8a16 or scheme: w4a16"),
+        (("target.scheme=bf16",), "scheme bf16 (", "no bfloat16", "scheme: f32 or scheme: w8a16 or scheme: w4a16"),
         ((*RTX, "target.scheme=f32"), "scheme f32 (", "no fused attention", "scheme: f16 or scheme: bf16"),
         ((*RTX, "target.scheme=bf16", "gpu=t4"), "scheme bf16 for SM 7.5", "on SM 8.0, 8.6", "scheme: f16"),
+        ((*RTX, "target.scheme=w4a16", "gpu=t4"), "scheme w4a16 for SM 7.5", "on SM 8.0, 8.6", "scheme: f16"),
+        ((*RTX, "target.scheme=fp8", "gpu=rtx-3090"), "scheme fp8 for SM 8.6", "on SM 8.9, 12.0", "scheme: f16 or"),
+        ((*RTX, "target.scheme=nvfp4"), "scheme nvfp4 for SM 8.9", "on SM 12.0, 12.1", "scheme: f16 or"),
+        (
+            (*RTX, "backend={name: tensorrt-rtx, compute_capabilities: [8.0, 8.9]}", "target.scheme=fp8a16"),
+            "scheme fp8a16 for SM 8.0",
+            "on SM 8.9",
+            "scheme: f16 or",
+        ),
     ],
 )
 def test_schemes_that_the_back_end_does_not_run(overrides, got: str, why: str, fix: str) -> None:
@@ -76,7 +78,57 @@ def test_schemes_that_the_back_end_does_not_run(overrides, got: str, why: str, f
     assert error.place == "--set target.scheme"
     assert error.got.startswith(got)
     assert why in error.why
-    assert error.fix == fix
+    assert error.fix.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("target", "place", "got", "why", "fix"),
+    [
+        ("{model: m, scheme: {name: w4a16, group_size: 48}}", "scheme", "w4a16 with group_size 48",
+         "int4 in groups of 32, scales f32; int4 in groups of 64", "state one of these"),
+        ("{model: m, scheme: {name: w8a16, zero_point: true}}", "scheme", "w8a16 with zero_point True",
+         "onnxruntime runs it as int8 in groups of 32", "state one of these"),
+        ("{model: m, scheme: {name: f32, group_size: 32}}", "scheme", "f32 with group_size", "stores floats",
+         "scheme: f32, or"),
+        ("{model: m, scheme: w4a16, overrides: {head: f16}}", "overrides.head",
+         "scheme f16 for `model.embed_tokens.weight` among activations of f32", "no product of such weights",
+         "f32 or w8a16 or w4a16"),
+        ("{model: m, overrides: {head: {name: w4a16, zero_point: true}}}", "overrides",
+         "an embedding, which is also the head of uint4 in groups of 32 with zero points", "symmetric groups",
+         "another scheme"),
+    ],
+)  # fmt: skip
+def test_forms_of_schemes_that_the_back_end_does_not_run(target: str, place: str, got: str, why: str, fix: str) -> None:
+    error = refused(f"target={target}")
+    assert (error.code, error.place) == ("SPC302", f"--set target.{place}")
+    assert error.got.startswith(got)
+    assert why in error.why
+    assert error.fix.startswith(fix)
+
+
+def test_zero_points_are_refused_by_name_where_there_are_none() -> None:
+    error = refused(*RTX, "target={model: m, scheme: {name: w4a16, zero_point: true}}")
+    assert (error.code, error.got) == ("SPC302", "w4a16 with zero_point True")
+    assert error.why.startswith("tensorrt-rtx runs it as int4 in groups of 128")
+
+
+def test_spc309_groups_that_do_not_divide_are_named_with_what_does() -> None:
+    error = refused("target.scheme={name: w4a16, group_size: 128}")
+    assert (error.code, error.place) == ("SPC309", "--set target.scheme")
+    assert error.got == (
+        "128 does not divide in_features 576 of `model.layers.*.self_attn.q_proj`, `model.layers.*.self_attn.k_proj`, "
+        "`model.layers.*.self_attn.v_proj`, `model.layers.*.self_attn.o_proj`, `model.layers.*.mlp.gate_proj`, "
+        "`model.layers.*.mlp.up_proj` (180 matrices)"
+    )
+    assert error.why == "w4a16 stores one scale for each whole group along in_features"
+    assert error.fix.startswith("group_size: 32, or group_size: 64, or an override of these matrices")
+
+
+def test_spc310_an_override_that_fits_nothing_names_the_matrices() -> None:
+    error = refused("target={model: m, scheme: w4a16, overrides: {mlp.down: f32}}")
+    assert (error.code, error.place) == ("SPC310", "--set target.overrides.mlp.down")
+    assert "model.layers.*.mlp.down_proj" in error.why
+    assert error.fix.startswith("one of head, embedding, first_layer, last_layer")
 
 
 @pytest.mark.parametrize(

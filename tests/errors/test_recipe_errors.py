@@ -160,7 +160,7 @@ def test_values_of_the_wrong_form(old: str, new: str, place: str, got: str, fix:
 @pytest.mark.parametrize(
     ("old", "new", "place", "got", "fix"),
     [
-        ("scheme: f32", "scheme: fp7", "target.scheme", "unknown scheme `fp7`", "did you mean fp8?"),
+        ("scheme: f32", "scheme: fp7", "target.scheme.name", "unknown scheme `fp7`", "did you mean fp8?"),
         ("gpu: cpu", "gpu: h100", "gpu.name", "unknown GPU `h100`", "did you mean h100-sxm-80gb?"),
         ("kind: ngram", "kind: medusa", "draft", "unknown drafter kind `medusa`", "choose one of them, as ngram"),
         ("onnxruntime", "onnx", "backend.name", "unknown back end `onnx`", "did you mean onnxruntime?"),
@@ -235,7 +235,7 @@ def test_a_greedy_recipe_cannot_have_a_temperature() -> None:
         ("a..b=1", "--set a..b=1", "`a..b` is not a key"),
         ("=1", "--set =1", "`` is not a key"),
         ("features.x=1", "--set features.x", "`features` is not a mapping"),
-        ("target.scheme.bits=1", "--set target.scheme.bits", "`target.scheme` is not a mapping"),
+        ("target.model.bits=1", "--set target.model.bits", "`target.model` is not a mapping"),
     ],
 )
 def test_overrides_that_cannot_be_applied(override: str, place: str, got: str) -> None:
@@ -246,7 +246,7 @@ def test_overrides_that_cannot_be_applied(override: str, place: str, got: str) -
 @pytest.mark.parametrize(
     ("override", "code", "place"),
     [
-        ("target.scheme=f31", "SPC107", "--set target.scheme"),
+        ("target.scheme=f31", "SPC107", "--set target.scheme.name"),
         ("new.key=1", "SPC104", "--set new"),
         ("gamma={max: x}", "SPC106", "--set gamma.max"),
         ("gamma=]", "SPC102", "--set gamma"),
@@ -262,5 +262,5 @@ def test_the_first_problem_is_shown_and_the_others_are_counted() -> None:
     error = refused(
         GOOD.replace("max_batch: 4", "max_batch: 0").replace("scheme: f32", "scheme: f3").replace("cpu\n", "c\n")
     )
-    assert (error.code, error.place) == ("SPC107", "r.yaml:3 target.scheme")
+    assert (error.code, error.place) == ("SPC107", "r.yaml:3 target.scheme.name")
     assert error.fix.endswith("(2 more problems in the recipe)")

@@ -20,7 +20,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
     for role, choice in (("target", recipe.target), ("draft", draft)):
         if choice is None or choice.kv_cache not in FAST_CACHE_SCHEMES:
             continue
-        scheme = choice.scheme or "bf16"
+        scheme = choice.scheme_name or "bf16"
         if scheme in FAST_CACHE_SCHEMES[choice.kv_cache]:
             continue
         place = recipe.place(role, "kv_cache")

@@ -29,7 +29,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
     for role, choice in (("target", recipe.target), ("draft", draft)):
         if choice is None:
             continue
-        for key, name in (("scheme", choice.scheme), ("kv_cache", choice.kv_cache)):
+        for key, name in (("scheme", choice.scheme_name), ("kv_cache", choice.kv_cache)):
             if name is None or sm_number(sm) >= sm_number(FIRST_SM[backend][name]):
                 continue
             place = recipe.place(role, key)

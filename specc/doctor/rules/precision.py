@@ -21,7 +21,7 @@ PACKED: Final = {"q2_k": 2, "q3_k": 3, "q4_0": 4, "q4_1": 4, "q4_k": 4, "iq4_nl"
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:
     target, recipe = pair.target, pair.recipe
-    scheme = target.choice.scheme
+    scheme = target.choice.scheme_name
     stored = "" if target.source is None else target.source.facts.stored_dtype
     if scheme is not None and SCHEMES[scheme].weight_bits <= FEW_BITS:
         place = recipe.place("target", "scheme")

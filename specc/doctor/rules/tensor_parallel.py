@@ -40,12 +40,12 @@ def _uneven(pair: PairEvidence, model: ModelEvidence, sizes: Sizes, count: int) 
     # fewer key-value heads than GPUs are repeated
     if kv % count if kv >= count else count % kv:
         bad.append((f"num_key_value_heads {kv}", f"{model.config_place} num_key_value_heads"))
-    if model.choice.scheme == "w4a16" and not bad and (sizes.intermediate_size // count) % GROUP:
+    if model.choice.scheme_name == "w4a16" and not bad and (sizes.intermediate_size // count) % GROUP:
         part = f"intermediate_size {sizes.intermediate_size} / {count}, no multiple of the group of {GROUP}"
         bad.append((part, f"{model.config_place} intermediate_size"))
     if not bad:
         return
-    group = GROUP if model.choice.scheme == "w4a16" else 1
+    group = GROUP if model.choice.scheme_name == "w4a16" else 1
     fewer = max((n for n in range(1, count) if _divides(sizes, n, group)), default=1)
     more = next((n for n in range(count + 1, 2 * count + 1) if _divides(sizes, n, group)), None)
     place = pair.recipe.place("gpu", "count")
@@ -61,7 +61,7 @@ def _divides(sizes: Sizes, count: int, group: int) -> bool:
 
 
 def _vocabulary(pair: PairEvidence, model: ModelEvidence, sizes: Sizes, count: int) -> Iterator[Finding]:
-    grouped = model.choice.scheme == "w4a16"
+    grouped = model.choice.scheme_name == "w4a16"
     multiple = math.lcm(AWQ_ROWS, count) if grouped else count
     if sizes.vocab_size % multiple == 0:
         return

@@ -70,8 +70,8 @@ def test_a_resolved_recipe_is_the_same_recipe(text: str) -> None:
 def test_the_h100_recipe_keeps_the_drafts_own_scheme() -> None:
     recipe = loaded(H100)
     assert isinstance(recipe.draft, ModelDraft)
-    assert (recipe.target.scheme, recipe.target.kv_cache) == ("fp8", "fp8")
-    assert (recipe.draft.scheme, recipe.draft.kv_cache) == ("bf16", None)
+    assert (recipe.target.scheme_name, recipe.target.kv_cache) == ("fp8", "fp8")
+    assert (recipe.draft.scheme_name, recipe.draft.kv_cache) == ("bf16", None)
     assert (recipe.gpu.name, recipe.gpu.count) == ("h100-sxm-80gb", 4)
 
 

@@ -1,0 +1,105 @@
+"""Writing of quantized matrices: one at a time from the source, quantized as the Plan says, packed for the back end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from specc.checkpoint.source import SourceCheckpoint
+from specc.errors import SpeccBug
+from specc.graph.builder import WeightDtype
+from specc.lower.safetensors_file import DTYPE_NAMES, FileTensor, write_safetensors
+from specc.lower.stored_weights import QUANTIZED_FILE, StoredWeight, refused_by_disk
+from specc.lower.weight_parts import WeightPart, parts_of_weight
+from specc.plan.plan import WeightRow
+from specc.progress import Progress
+from specc.quantize.quantized import QuantizedWeight
+from specc.quantize.quantized_from_float import quantized_from_float
+
+FOUR_BITS: Final[tuple[WeightDtype, ...]] = ("i4", "f4e2m1")
+
+
+@dataclass(frozen=True)
+class QuantizedMatrix:
+    """A weight [N, K] by canonical name, and how it is quantized."""
+
+    name: str
+    shape: tuple[int, int]
+    row: WeightRow
+
+    def parts(self, backend: str) -> tuple[WeightPart, ...]:
+        """Return what it becomes for a back end."""
+        if self.row.format is None:
+            raise SpeccBug(f"{self.name} is a float")
+        return parts_of_weight(backend, self.shape, self.row.format)
+
+
+class _Last:
+    """The matrix quantized last: its parts lie side by side in the file, and it is quantized once for all of them."""
+
+    def __init__(self, source: SourceCheckpoint) -> None:
+        self._source = source
+        self._name = ""
+        self._weight: QuantizedWeight | None = None
+
+    def quantized(self, matrix: QuantizedMatrix) -> QuantizedWeight:
+        name, row = matrix.name, matrix.row
+        if self._name != name or self._weight is None:
+            assert row.format is not None
+            self._weight = quantized_from_float(self._source.read_float32(name), row.format, row.method)
+            self._name = name
+        return self._weight
+
+
+def quantized_weights(
+    source: SourceCheckpoint,
+    matrices: tuple[QuantizedMatrix, ...],
+    backend: str,
+    folder: Path,
+    progress: Progress,
+) -> dict[str, StoredWeight]:
+    """Write the quantized matrices and return where each of their parts lies, by the part's name.
+
+    Memory holds one matrix at a time, as floats and as codes.
+
+    Args:
+        source: opened checkpoint; shapes were checked.
+        matrices: what to quantize, and how.
+        backend: whose layout.
+        folder: receives `quantized.safetensors`; nothing where there are no matrices.
+        progress: told the bytes written.
+
+    Raises:
+        SpeccError: SPC403 the disk refuses.
+    """
+    last = _Last(source)
+    parts = {f"{m.name}.{part.suffix}": (m, part) for m in matrices for part in m.parts(backend)}
+    if not parts:
+        return {}
+    entries = [_entry(name, matrix, part, last) for name, (matrix, part) in parts.items()]
+    try:
+        offsets = write_safetensors(folder / QUANTIZED_FILE, entries, progress)
+    except OSError as error:
+        raise refused_by_disk(folder, error) from error
+    return {
+        name: StoredWeight(QUANTIZED_FILE, offsets[name], _nbytes(part), part.dtype, part.shape)
+        for name, (_, part) in parts.items()
+    }
+
+
+def quantized_bytes(matrices: tuple[QuantizedMatrix, ...], backend: str) -> int:
+    """Return the bytes that `quantized_weights` will write."""
+    return sum(_nbytes(part) for matrix in matrices for part in matrix.parts(backend))
+
+
+def _nbytes(part: WeightPart) -> int:
+    count = math.prod(part.shape)
+    return -(-count // 2) if part.dtype in FOUR_BITS else count * DTYPE_NAMES[part.dtype][1]
+
+
+def _entry(name: str, matrix: QuantizedMatrix, part: WeightPart, last: _Last) -> FileTensor:
+    packed = part.dtype in FOUR_BITS
+    dtype, shape = ("u8", (_nbytes(part),)) if packed else (part.dtype, part.shape)
+    return FileTensor(name, dtype, shape, lambda: part.content(last.quantized(matrix)))

@@ -1,0 +1,81 @@
+"""Which matrices a recipe's schemes quantize, and how."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from specc.catalog.weight_formats import WeightFormat
+from specc.plan.make import plan_from_recipe
+from specc.plan.plan import Plan
+from specc.recipe.schema import Recipe
+from tests.stated_source import SMOLLM2_FACTS, StatedSource
+from tests.unit.plan.test_make import planned, with_facts
+
+DOWN = "model.layers.3.mlp.down_proj.weight"
+QUERY = "model.layers.0.self_attn.q_proj.weight"
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+UNTIED = with_facts(tie_word_embeddings=False)
+
+
+def formats(scheme: Any, source: StatedSource | None = None, **target: Any) -> dict[str, str]:
+    """Return the elements of some weights, with their group size."""
+    plan = planned(source, target={"model": "m", "scheme": scheme, **target})
+    return {name: _words(plan, name) for name in (QUERY, DOWN, EMBEDDING, HEAD)}
+
+
+def _words(plan: Plan, name: str) -> str:
+    row = plan.graph.weight_row(name)
+    return (
+        "float" if row is None or row.format is None else f"{row.format.element} {row.format.group_size} {row.method}"
+    )
+
+
+def test_w4a16_has_a_head_of_8_bits_that_a_tied_embedding_shares() -> None:
+    layer, head = "int4 32 mse", "int8 32 rtn"
+    assert formats("w4a16") == {QUERY: layer, DOWN: layer, EMBEDDING: head, HEAD: "float"}
+    assert formats("w4a16", UNTIED) == {QUERY: layer, DOWN: layer, EMBEDDING: "float", HEAD: head}
+    plan = planned(target={"model": "m", "scheme": "w4a16"})
+    assert plan.graph.compute_dtype == "f32"
+    assert [row.names for row in plan.graph.weights] == [EMBEDDING, "model.layers.*_proj.weight"]
+    assert planned().graph.weights == ()
+
+
+def test_the_recipe_may_state_groups_zero_points_and_the_method() -> None:
+    stated = {"name": "w4a16", "group_size": 64, "zero_point": True, "method": "rtn"}
+    assert formats(stated)[QUERY] == "uint4 64 rtn"
+    assert formats({"name": "w8a16", "group_size": 64})[DOWN] == "int8 64 rtn"
+    assert formats({"name": "w4a16", "zero_point": False})[QUERY] == "int4 32 mse"
+
+
+def test_the_first_override_that_fits_holds() -> None:
+    made = formats("w4a16", UNTIED, overrides={"model.layers.*.mlp.down_proj": "w8a16", "head": "f32"})
+    assert made == {QUERY: "int4 32 mse", DOWN: "int8 32 rtn", EMBEDDING: "float", HEAD: "float"}
+    made = formats("w4a16", overrides={"first_layer": {"name": "w8a16", "group_size": 64}, "last_layer": "f32"})
+    assert (made[QUERY], made[DOWN]) == ("int8 64 rtn", "int4 32 mse")
+    made = formats("f32", UNTIED, overrides={"embedding": "w8a16"})
+    assert made == {QUERY: "float", DOWN: "float", EMBEDDING: "int8 32 rtn", HEAD: "float"}
+
+
+def test_a_draft_has_a_scheme_of_its_own() -> None:
+    draft = {"kind": "model", "model": "d", "scheme": "w4a16"}
+    source = StatedSource(uri="d", facts=dataclasses.replace(SMOLLM2_FACTS, num_hidden_layers=2))
+    base = {"recipe": 1, "name": "x", "target": {"model": "m"}, "gpu": "cpu", "draft": draft}
+    plan = plan_from_recipe(Recipe.model_validate(base), StatedSource(), source)
+    assert plan.graph.weights == ()
+    assert plan.draft_model is not None
+    row = plan.draft_model.graph.weight_row(DOWN)
+    assert row is not None
+    assert row.format == WeightFormat("int4", "group", 32, zero_point=False)
+
+
+@pytest.mark.parametrize(("scheme", "bits"), [("w4a16", 5), ("w8a16", 9)])
+def test_the_memory_table_counts_codes_and_scales(scheme: str, bits: int) -> None:
+    plan = planned(target={"model": "m", "scheme": scheme})
+    items = {item.name: item.bytes for item in plan.memory}
+    facts = SMOLLM2_FACTS
+    mlp = 3 * facts.intermediate_size * facts.hidden_size * facts.num_hidden_layers
+    assert items["weights: mlp"] == mlp * bits // 8
+    assert items["weights: embedding"] == facts.vocab_size * facts.hidden_size * 9 // 8
