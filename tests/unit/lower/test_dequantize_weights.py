@@ -28,7 +28,7 @@ from tests.tiny_models import TinyLlama
 
 SIZES = TinyLlama(num_hidden_layers=1, intermediate_size=128)
 GRAPH = {"compute_dtype": "f16", "capacity": 64, "capacity_buckets": (64,), "acceptance": "greedy"}
-# float16: half a unit in the last place of logits up to 16, through one layer. Activations of 8 bits are rounded before 7 products.
+# float16: half a unit in the last place of logits up to 16, through one layer; 8 bits: rounded before 7 products.
 ATOL = {"float": 0.06, "rounded": 1.5}
 
 
