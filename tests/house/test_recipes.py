@@ -38,7 +38,6 @@ STORED = {"llama70b-h100": "fp8_e4m3"}
 REFUSED = {
     "llama70b-h200-eagle3": "eagle3",
     "llama70b-h200-tensorrt": "engines of tensorrt",
-    "mistral-nemo-rtx4090": "w4a16",
 }
 """What this version lacks for a recipe, as the refusal names it; all other recipes are built."""
 
