@@ -80,13 +80,13 @@ class BackendRow:
     features: tuple[FeatureName, ...]
     logits_variant: bool
     static_capacity: bool
-    quantized_embedding: bool
-    invariant: bool
     default_prefill_chunk: int
     compiles: bool = True
     makes: Literal["engines", "checkpoint"] = "engines"
     several_gpus: bool = False
     cache_dtypes: tuple[str, ...] = ()
+    quantized_embedding: bool = False
+    invariant: bool = False
 
 
 _W4_CPU: Final = tuple(WeightFormat("int4", "group", size, zero_point=False) for size in (32, 64, 128))
@@ -164,8 +164,6 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         features=("logits", "token_logprobs"),
         logits_variant=False,
         static_capacity=True,
-        quantized_embedding=False,
-        invariant=False,
         default_prefill_chunk=512,
     ),
     "tensorrt": BackendRow(
@@ -188,8 +186,6 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         features=("logits", "token_logprobs"),
         logits_variant=False,
         static_capacity=True,
-        quantized_embedding=False,
-        invariant=False,
         default_prefill_chunk=512,
         compiles=False,
     ),

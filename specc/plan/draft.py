@@ -147,7 +147,7 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
         demand=ModelDemand(
             facts=facts,
             scheme=choices.draft_scheme,
-            bits=stored_bits(facts, graph),
+            bits=stored_bits(facts, graph, choices.draft_scheme),
             compute_dtype=graph.compute_dtype,
             cache_dtype=graph.compute_dtype,
             steps=steps,
@@ -195,7 +195,7 @@ def _first_layers(inputs: DraftInputs, layers: int) -> DraftDecision:
         demand=ModelDemand(
             facts=first,
             scheme=inputs.choices.scheme,
-            bits=stored_bits(first, inputs.graph),
+            bits=stored_bits(first, inputs.graph, inputs.choices.scheme),
             compute_dtype=inputs.graph.compute_dtype,
             cache_dtype=inputs.graph.compute_dtype,
             weights_only=True,

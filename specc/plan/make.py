@@ -172,7 +172,7 @@ def _certify_notes(recipe: Recipe) -> tuple[str, ...]:
 
 def _demand(choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftDecision, lengths: Lengths) -> Demand:
     dtype = choices.support.compute_dtype
-    target = ModelDemand(facts, choices.scheme, stored_bits(facts, graph), dtype, dtype)
+    target = ModelDemand(facts, choices.scheme, stored_bits(facts, graph, choices.scheme), dtype, dtype)
     return Demand(target, draft.demand, lengths.limits, 1, choices.backend.name, choices.acceptance)
 
 

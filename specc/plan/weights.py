@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from specc.catalog.capabilities import BackendRow, SchemeSupport
 from specc.catalog.dtypes import DTYPES
-from specc.catalog.schemes import PLAIN, SCHEMES, WeightClass
+from specc.catalog.schemes import PLAIN, SCHEMES, WeightClass, bits_by_class
 from specc.catalog.weight_formats import ELEMENT_BITS, WeightFormat
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
@@ -89,8 +89,13 @@ def quantization_notes(stored: str, graph: GraphPlan) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def stored_bits(facts: ModelFacts, graph: GraphPlan) -> dict[WeightClass, float]:
-    """Return the bits of one weight of each class, scales included, the mean where matrices of a class differ."""
+def stored_bits(facts: ModelFacts, graph: GraphPlan, scheme: str) -> dict[WeightClass, float]:
+    """Return the bits of one weight of each class, scales included, the mean where matrices of a class differ.
+
+    Where a program other than specc's graphs holds the weights, they are those of the scheme as it is usually stored.
+    """
+    if not graph.weights:
+        return bits_by_class(scheme)
     plain = 8.0 * DTYPES[graph.compute_dtype].nbytes
     counts, bits = dict.fromkeys(WEIGHT_CLASSES, 0), dict.fromkeys(WEIGHT_CLASSES, 0.0)
     for name, shape in shapes_from_facts(facts):
