@@ -128,6 +128,12 @@ def _refuse_unbuilt_models(recipe: Recipe, backend: BackendRow) -> None:
         model = f" ({recipe.draft.model})" if isinstance(recipe.draft, ModelChoice) else ""
         fix = "draft: " + ", or draft: ".join(f"{{kind: {kind}}}" for kind in backend.draft_kinds)
         raise _unbuilt(recipe, ("draft", "kind"), f"a draft of kind {recipe.draft.kind}{model}", fix)
+    models = {"target": recipe.target} | ({"draft": recipe.draft} if isinstance(recipe.draft, ModelDraft) else {})
+    quantizes = any(support.formats for support in backend.schemes.values())
+    for role, choice in models.items():
+        if choice.overrides and not quantizes:
+            got, fix = "schemes of single tensors", f"remove overrides; {role}.scheme holds for all tensors"
+            raise _unbuilt(recipe, (role, "overrides"), got, fix)
     for feature in recipe.features:
         if feature not in backend.features:
             raise _unbuilt(recipe, ("features",), f"feature {feature} on {backend.name}", "remove it from features")

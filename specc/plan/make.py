@@ -15,7 +15,7 @@ from specc.plan.limits import Lengths, lengths_from_recipe
 from specc.plan.memory import Demand, ModelDemand, memory_from_demand
 from specc.plan.model_support import model_for_bundle
 from specc.plan.outlook import NOTHING_GIVEN, Given, Models, outlook_from_models
-from specc.plan.plan import PLAN_SCHEMA, BackendPlan, Fit, GraphPlan, Plan, TargetPlan, WeightRow
+from specc.plan.plan import PLAN_SCHEMA, BackendPlan, Fit, GraphPlan, Plan, TargetPlan
 from specc.plan.prediction import Outlook, Prediction
 from specc.plan.profiles import profiles_from_limits
 from specc.plan.remedies import Setting, remedies_from_demand, remedies_text
@@ -49,10 +49,7 @@ def plan_from_recipe(
     lengths = lengths_from_recipe(recipe, choices.backend, source.facts.max_position_embeddings)
     facts, model_notes = model_for_bundle(recipe, "target", choices.backend, source.facts, lengths.limits.max_length)
     sampling, sampling_notes = sampling_from_recipe(recipe, tokens, choices.acceptance, facts.emitted_vocab_size)
-    quantized = QuantizedModel(
-        recipe, "target", recipe.target, choices.backend, choices.support, choices.compute_capabilities, facts
-    )
-    graph = _graph(recipe, choices, lengths, sampling.candidates, weights_from_choice(quantized))
+    graph = _graph(recipe, choices, lengths, sampling.candidates, facts)
     draft = draft_from_recipe(DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source))
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, draft), lengths.limits, given)
     lengths = _with_best_gamma(recipe, choices, source.facts.max_position_embeddings, lengths, prediction)
@@ -117,9 +114,7 @@ def _with_best_gamma(recipe: Recipe, choices: Choices, context: int, lengths: Le
     return lengths_from_recipe(recipe, choices.backend, context, max(1, prediction.best_gamma))
 
 
-def _graph(
-    recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int, weights: tuple[WeightRow, ...]
-) -> GraphPlan:
+def _graph(recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int, facts: ModelFacts) -> GraphPlan:
     static = choices.backend.static_capacity
     own_variant = choices.backend.logits_variant
     return GraphPlan(
@@ -132,7 +127,11 @@ def _graph(
         features=tuple(name for name in FEATURES if name in recipe.features and not (own_variant and name == "logits")),
         variants=("main", "logits") if own_variant else ("main",),
         typical=typical_from_recipe(recipe),
-        weights=weights,
+        weights=weights_from_choice(
+            QuantizedModel(
+                recipe, "target", recipe.target, choices.backend, choices.support, choices.compute_capabilities, facts
+            )
+        ),
     )
 
 
