@@ -116,6 +116,7 @@ class TensorRtBackend:
             compute_capabilities=plan.backend.compute_capabilities,
             steps=graph.steps,
             scheme=plan.target.scheme,
+            verification=plan.graph.verification,
         )
 
     def _missing(self) -> SpeccError:

@@ -27,6 +27,7 @@ EngineVariant: TypeAlias = Literal["main", "logits", "unrolled"]
 EngineFormat: TypeAlias = Literal["onnx", "tensorrt-rtx", "tensorrt"]
 Numerics: TypeAlias = Literal["fastest", "invariant"]
 AcceptanceMode: TypeAlias = Literal["greedy", "coupled", "rejection", "block", "typical"]
+VerificationLowering: TypeAlias = Literal["native", "plugin"]
 FinishReason: TypeAlias = Literal["stop", "length", "context"]
 
 
@@ -96,6 +97,7 @@ class EngineSpec:
         compute_capabilities: SMs as `8.9`; empty for engines that run on CPUs.
         steps: drafts of one call; a call of S tokens writes S + steps - 1 cache rows.
         scheme: how the weights of its layers are stored, a name of `specc list schemes`; empty in older bundles.
+        verification: of a target engine: by operators of the library, or by kernels of specc in the engine.
     """
 
     role: EngineRole
@@ -112,6 +114,7 @@ class EngineSpec:
     compute_capabilities: tuple[str, ...]
     steps: int = 1
     scheme: str = ""
+    verification: VerificationLowering = "native"
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ class BackendRow:
         refused_schemes: what it could be thought to run, with the reason; any other scheme is simply not built yet.
         refused_features: what of a model it cannot do, with the reason.
         acceptance: modes its graphs verify with.
+        plugin_acceptance: those of them that kernels of specc verify, in the engine; native operators do the others.
         draft_kinds: drafters that can feed it.
         features: additional outputs it can have.
         logits_variant: whether every bundle carries the variant with full logits over the same weights.
@@ -76,6 +77,7 @@ class BackendRow:
     refused_schemes: dict[str, str]
     refused_features: dict[ModelFeature, str]
     acceptance: tuple[AcceptanceMode, ...]
+    plugin_acceptance: tuple[AcceptanceMode, ...]
     draft_kinds: tuple[str, ...]
     features: tuple[FeatureName, ...]
     logits_variant: bool
@@ -128,6 +130,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         },
         refused_features={},
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
+        plugin_acceptance=(),
         draft_kinds=("ngram", "suffix", "none", "model", "self"),
         features=("logits", "token_logprobs"),
         logits_variant=True,
@@ -160,6 +163,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "soft-capped attention scores": "TensorRT-RTX's Attention takes no softcap",
         },
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
+        plugin_acceptance=(),
         draft_kinds=("ngram", "suffix", "none", "model"),
         features=("logits", "token_logprobs"),
         logits_variant=False,
@@ -182,6 +186,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "soft-capped attention scores": "its graphs are those of tensorrt-rtx, whose Attention takes no softcap",
         },
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
+        plugin_acceptance=("greedy", "coupled", "rejection"),
         draft_kinds=("ngram", "suffix", "none", "model"),
         features=("logits", "token_logprobs"),
         logits_variant=False,

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import onnx_ir as ir
 
 from specc.errors import SpeccBug
 from specc.graph.builder import DOMAIN
 from specc.lower.lowering_pass import LoweringPass
-from specc.lower.operators import refusal
+from specc.lower.operators import TENSORRT, refusal
 from specc.plan.plan import GraphPlan
+from specc.plugin.operators import OPERATORS
+from specc.plugin.variants import plugin_name
+
+_PLUGINS: Final = frozenset(plugin_name(name) for name in OPERATORS)
 
 
 def check_operators(backend: str) -> LoweringPass:
@@ -27,7 +32,8 @@ def check_operators(backend: str) -> LoweringPass:
 def _refused(model: ir.Model, backend: str) -> Iterator[tuple[ir.Node, str]]:
     for node in _all_nodes(model):
         if node.domain == DOMAIN:
-            if node.op_identifier() not in model.functions:
+            is_plugin = backend == TENSORRT and node.op_type in _PLUGINS
+            if node.op_identifier() not in model.functions and not is_plugin:
                 yield node, "the model has no such function"
         elif (why := refusal(f"{node.domain}::{node.op_type}" if node.domain else node.op_type, backend)) is not None:
             yield node, why

@@ -20,6 +20,7 @@ from specc.lower.round_activations import ROUND_ACTIVATIONS
 from specc.lower.separate_names import SEPARATE_NAMES
 from specc.lower.split_topk import SPLIT_TOPK
 from specc.lower.use_matmulnbits import USE_MATMULNBITS
+from specc.lower.use_verify_plugin import USE_VERIFY_PLUGIN
 from specc.plan.plan import GraphPlan
 
 PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
@@ -33,7 +34,14 @@ PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
         CHECK_TENSORRT,
         check_operators(RTX),
     ),
-    TENSORRT: (ISOLATE_NOISE, INLINE_CONDITIONALS, SEPARATE_NAMES, CHECK_TENSORRT, check_operators(TENSORRT)),
+    TENSORRT: (
+        ISOLATE_NOISE,
+        INLINE_CONDITIONALS,
+        SEPARATE_NAMES,
+        USE_VERIFY_PLUGIN,
+        CHECK_TENSORRT,
+        check_operators(TENSORRT),
+    ),
 }
 
 

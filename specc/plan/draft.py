@@ -214,6 +214,7 @@ def _draft_graph(target: GraphPlan, facts: ModelFacts) -> GraphPlan:
         features=(),
         variants=("main",),
         role="draft",
+        verification="native",
     )
 
 

@@ -132,6 +132,7 @@ def _graph(recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int, 
                 recipe, "target", recipe.target, choices.backend, choices.support, choices.compute_capabilities, facts
             )
         ),
+        verification="plugin" if choices.acceptance in choices.backend.plugin_acceptance else "native",
     )
 
 

@@ -16,6 +16,7 @@ from specc.bundle.manifest import (
     ProfileSpec,
     RuntimeSpec,
     SamplingSpec,
+    VerificationLowering,
 )
 from specc.catalog.schemes import ActivationElement
 from specc.catalog.weight_formats import WeightFormat
@@ -69,6 +70,7 @@ class GraphPlan:
         typical: parameters of acceptance `typical`, None for the other modes.
         steps: drafts of one call of the variant `unrolled`; 1 where there is none.
         weights: how matrices are stored; the first row that fits a name holds, and without one floats.
+        verification: `plugin` where kernels of specc verify, `native` where operators of ONNX do.
     """
 
     compute_dtype: Literal["f32", "f16", "bf16"]
@@ -83,6 +85,7 @@ class GraphPlan:
     typical: TypicalSpec | None = None
     steps: int = 1
     weights: tuple[WeightRow, ...] = ()
+    verification: VerificationLowering = "native"
 
     def weight_row(self, name: str) -> WeightRow | None:
         """Return how the weight of a canonical name is quantized; None where it stays a float."""

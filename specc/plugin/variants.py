@@ -10,13 +10,15 @@ from typing import Final, Literal
 
 from specc.bundle.digests import key_from_parts
 from specc.bundle.manifest import AcceptanceMode
-from specc.plugin.operators import CHAINS, OPERATORS, LogitsDtype
+from specc.plugin.operators import CHAINS, OPERATORS, LogitsDtype, OperatorRow
 from specc.plugin.targets import TRITON_VERSION
 
 # Files beside the kernels that decide what is compiled.
 _BESIDE: Final = ("layout.py", "operators.py", "targets.py", "compiled_from_variant.py", "ptx.py")
 _MATHEMATICS: Final = ("noise.py", "sampling.py")
 _NAME_DIGITS: Final = 12
+# Attributes of operators by the scalar that each states; the other scalars follow from shapes.
+ATTRIBUTES: Final[dict[str, str]] = {"V": "vocab_size", "K": "candidates"}
 # Elements of a row of logits whose multiples let a kernel load 16 bytes at once.
 ALIGNED: Final = 16
 
@@ -59,6 +61,11 @@ def all_variants() -> tuple[KernelVariant, ...]:
     found = [variant_of(row.name, dtype, n) for row in OPERATORS.values() for dtype in row.dtypes for n in lengths]
     # The fused head is only for hidden sizes that are multiples of 16.
     return tuple(v for v in dict.fromkeys(found) if v.aligned or v.operator != "GreedyHeadPartials")
+
+
+def attributes_of(row: OperatorRow) -> tuple[str, ...]:
+    """Return the names of an operator's integer attributes, in order."""
+    return tuple(ATTRIBUTES[scalar] for scalar in row.scalars if scalar in ATTRIBUTES)
 
 
 @cache

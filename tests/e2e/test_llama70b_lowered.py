@@ -14,6 +14,8 @@ import pytest
 
 from specc.bundle.memory import PENDING
 from specc.checkpoint.tensor_set import shapes_from_facts
+from specc.plugin.operators import CHAINS
+from specc.plugin.variants import plugin_name
 from tests.house.tree import ROOT
 from tests.sparse_llama70b import FACTS, sparse_llama70b
 
@@ -68,6 +70,7 @@ def test_the_plan_takes_two_seconds(folder: Path) -> None:
     assert done.status == 0, done.errors
     plan = json.loads(done.output)
     assert plan["backend"]["name"] == "tensorrt"
+    assert plan["graph"]["verification"] == "plugin"
     assert sum(item["bytes"] for item in plan["memory"] if item["name"].startswith("weights")) > 141e9
     assert done.cpu_seconds < PLAN_CPU_SECONDS
     assert done.max_rss_kb < MAX_RSS_KB
@@ -93,6 +96,8 @@ def test_the_graph_is_over_the_checkpoints_own_files(folder: Path) -> None:
     assert {tensor.data_type for tensor in places.values()} == {onnx.TensorProto.BFLOAT16}
     locations = {entry.value for t in places.values() for entry in t.external_data if entry.key == "location"}
     assert locations == {shard.name for shard in shards}
+    operators = [node.op_type for node in model.graph.node if node.domain]
+    assert operators == [plugin_name(name) for name in CHAINS["coupled"]]
     casts = [node.name for node in model.graph.node if node.op_type == "Cast" and node.input[0] in weights]
     assert casts == []
 

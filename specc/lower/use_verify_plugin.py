@@ -1,0 +1,80 @@
+"""Pass: verify with the plugin's kernels where the plan says so: the call of `specc::Verify` becomes their chain.
+
+Inputs, outputs and rules are those of the call; nothing else of the graph changes but a conversion of the logits to
+float32 that only the call read: kernels read the head's own dtype, half the bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx_ir as ir
+
+from specc.errors import SpeccBug
+from specc.graph.builder import DOMAIN
+from specc.graph.verify import VERIFY, VERIFY_OUTPUTS, verify_inputs
+from specc.lower.lowering_pass import LoweringPass
+from specc.plan.plan import GraphPlan
+from specc.plugin.layout import CANDIDATES
+from specc.plugin.operators import CHAINS, OPERATORS
+from specc.plugin.variants import attributes_of, plugin_name
+
+# How TensorRT's parser finds a plugin: op type and namespace; version 1 is that of every plugin of its Python layer.
+_PLUGIN: Final[dict[str, str | int]] = {"plugin_namespace": DOMAIN, "plugin_version": "1", "aot": 1}
+
+
+def _apply(model: ir.Model, graph: GraphPlan) -> None:
+    if graph.verification == "native":
+        return
+    calls = [node for node in model.graph if (node.domain, node.op_type) == (DOMAIN, VERIFY)]
+    if len(calls) != 1 or graph.acceptance not in CHAINS or graph.candidates > CANDIDATES:
+        raise SpeccBug(f"{graph.acceptance}, {graph.candidates} candidates, {len(calls)} calls: nothing for the plugin")
+    call = calls[0]
+    logits = _own_logits(call.inputs[0], graph)
+    values: dict[str, ir.Value | None] = dict(zip(verify_inputs(graph), call.inputs[1:], strict=True))
+    values["logits"] = logits
+    settings = {"vocab_size": _width(model), "candidates": graph.candidates}
+    nodes = []
+    for name in CHAINS[graph.acceptance]:
+        row = OPERATORS[name]
+        attributes = {key: settings[key] for key in attributes_of(row)} | _PLUGIN
+        inputs = [values[tensor] for tensor in row.inputs]
+        node = ir.node(plugin_name(name), inputs, attributes, domain=DOMAIN, num_outputs=len(row.outputs))
+        node.name = f"verify.{name}"
+        for tensor, output in zip(row.outputs, node.outputs, strict=True):
+            output.name = f"verify.{tensor}"
+            values[tensor] = output
+        nodes.append(node)
+    model.graph.insert_before(call, nodes)
+    for name, old in zip(VERIFY_OUTPUTS, call.outputs, strict=True):
+        new = values[name]
+        assert new is not None
+        new.name, new.type, new.shape = old.name, old.type, old.shape
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
+    converted = call.inputs[0]
+    model.graph.remove(call, safe=True)
+    if converted is not logits and converted is not None and not converted.uses() and not converted.is_graph_output():
+        conversion = converted.producer()
+        assert conversion is not None
+        model.graph.remove(conversion, safe=True)
+    model.functions.clear()
+
+
+def _own_logits(logits: ir.Value | None, graph: GraphPlan) -> ir.Value | None:
+    """Return the head's result in its own dtype where the logits are nothing but its conversion to float32."""
+    producer = None if logits is None else logits.producer()
+    if producer is None or producer.op_type != "Cast" or graph.compute_dtype == "f32":
+        return logits
+    return producer.inputs[0]
+
+
+def _width(model: ir.Model) -> int:
+    """Return V, which the function states of its logits."""
+    shape = model.functions[DOMAIN, VERIFY, ""].inputs[0].shape
+    width = None if shape is None else shape[2]
+    if not isinstance(width, int):
+        raise SpeccBug(f"{DOMAIN}::{VERIFY} does not state the width of its logits")
+    return width
+
+
+USE_VERIFY_PLUGIN: Final = LoweringPass("use_verify_plugin", ("canonical",), ("verification is lowered",), _apply)

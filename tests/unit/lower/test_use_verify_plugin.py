@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+from specc.errors import SpeccBug
+from specc.graph.decoder import target_graph
+from specc.graph.verify import verify_graph
+from specc.lower.bind_weights import tables_of
+from specc.lower.passes import apply_passes
+from specc.plan.plan import GraphPlan
+from specc.plugin.layout import CANDIDATES
+from specc.plugin.operators import CHAINS
+from specc.plugin.variants import plugin_name
+from specc.speculation.modes import TypicalSpec
+from tests.tiny_engines import facts_from_sizes, tiny_graph_plan
+from tests.tiny_models import TinyLlama
+
+FACTS = facts_from_sizes(TinyLlama())
+
+
+def plan(mode: str, **changes: Any) -> GraphPlan:
+    settings = {"acceptance": mode, "compute_dtype": "f16", "capacity": 64, "capacity_buckets": (64,)} | changes
+    return replace(tiny_graph_plan(**settings), verification="plugin" if mode in CHAINS else "native")
+
+
+def lowered(graph: GraphPlan, backend: str) -> ir.Model:
+    model = target_graph(FACTS, graph, "main")
+    apply_passes(model, graph, backend)
+    return model
+
+
+def rest_of(model: ir.Model) -> list[bytes]:
+    """Return what is not verification: every other node as the file's bytes, inputs and outputs."""
+    graph = ir.to_proto(model).graph
+    nodes = [node for node in graph.node if node.domain != "specc" and node.name != "logits_f32"]
+    return [item.SerializeToString(deterministic=True) for item in (*nodes, *graph.input, *graph.output)]
+
+
+@pytest.mark.parametrize("mode", CHAINS)
+def test_the_graph_for_tensorrt_is_that_for_rtx_but_for_the_verification(mode: str) -> None:
+    graph = plan(mode)
+    native, plugin = lowered(graph, "tensorrt-rtx"), lowered(graph, "tensorrt")
+    assert rest_of(native) == rest_of(plugin)
+    assert list(native.graph.initializers) == list(plugin.graph.initializers)
+    assert all((tables_of(native)[name].tobytes() == table.tobytes()) for name, table in tables_of(plugin).items())
+    ours = {
+        backend: [n.op_type for n in m.graph if n.domain] for backend, m in (("native", native), ("plugin", plugin))
+    }
+    assert ours == {"native": ["Verify"], "plugin": [plugin_name(name) for name in CHAINS[mode]]}  # type: ignore[index]
+    assert native.functions
+    assert not plugin.functions
+
+
+@pytest.mark.parametrize("mode", CHAINS)
+def test_the_chain_is_a_valid_graph(mode: str) -> None:
+    graph = plan(mode, compute_dtype="f32")
+    model = verify_graph(graph, 300)
+    before = [(value.name, value.dtype, value.shape) for value in (*model.graph.inputs, *model.graph.outputs)]
+    apply_passes(model, graph, "tensorrt")
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+    assert [(value.name, value.dtype, value.shape) for value in (*model.graph.inputs, *model.graph.outputs)] == before
+
+
+@pytest.mark.parametrize(("mode", "typical"), [("block", None), ("typical", TypicalSpec(0.09, 0.3))])
+def test_other_modes_are_verified_natively(mode: str, typical: TypicalSpec | None) -> None:
+    graph = plan(mode, typical=typical)
+    native, other = (ir.to_proto(lowered(graph, backend)) for backend in ("tensorrt-rtx", "tensorrt"))
+    assert native.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
+
+
+def test_a_node_says_how_the_parser_finds_the_plugin() -> None:
+    graph = plan("coupled", candidates=50)
+    nodes = {node.op_type: node for node in lowered(graph, "tensorrt").graph if node.domain}
+    node = nodes[plugin_name("RowThresholds")]
+    assert node.domain == "specc"
+    assert {name: attribute.value for name, attribute in node.attributes.items()} == {
+        "vocab_size": FACTS.emitted_vocab_size,
+        "candidates": 50,
+        "plugin_namespace": "specc",
+        "plugin_version": "1",
+        "aot": 1,
+    }
+
+
+def test_kernels_read_the_heads_own_dtype() -> None:
+    model = lowered(plan("greedy"), "tensorrt")
+    partials = next(node for node in model.graph if node.op_type == plugin_name("GreedyPartials"))
+    producer = partials.inputs[0].producer()  # type: ignore[union-attr]
+    assert producer is not None
+    assert producer.op_type in ("MatMul", "Slice")
+    assert not [node for node in model.graph if node.name == "logits_f32"]
+
+
+@pytest.mark.parametrize(("dtype", "features"), [("f32", ()), ("f16", ("logits",)), ("f16", ("token_logprobs",))])
+def test_logits_that_others_read_in_float32_stay(dtype: str, features: tuple[str, ...]) -> None:
+    graph = plan("greedy", compute_dtype=dtype, features=features)
+    native, model = lowered(graph, "tensorrt-rtx"), lowered(graph, "tensorrt")
+    assert rest_of(native) == rest_of(model)
+    names = [[node.name for node in found.graph if node.name == "logits_f32"] for found in (native, model)]
+    assert names[0] == names[1]
+
+
+def test_what_the_kernels_cannot_do_is_a_bug_of_the_plan() -> None:
+    for graph in (replace(plan("block"), verification="plugin"), plan("coupled", candidates=CANDIDATES + 1)):
+        with pytest.raises(SpeccBug, match="nothing for the plugin"):
+            lowered(graph, "tensorrt")
