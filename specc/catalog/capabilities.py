@@ -210,6 +210,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         refused_schemes={"f32": "TensorRT-LLM's fused attention has no float32"},
         refused_features={},
         acceptance=("greedy", "coupled", "rejection"),
+        plugin_acceptance=(),
         draft_kinds=("ngram", "none", "model"),
         features=(),
         logits_variant=False,
