@@ -33,6 +33,10 @@ from specc.bundle.lock import (
 )
 from specc.bundle.publish import publish_bundle, staging_folder
 from specc.bundle.store import Store
+from specc.calibrate.calibrated import reference_plan, write_calibration
+from specc.calibrate.quantizer import quantizer_from_plan
+from specc.calibrate.statistics_file import StatisticsFolder
+from specc.calibrate.texts import texts_from_choice
 from specc.certify.gate import pass_gate, request_from_choice
 from specc.certify.request import CertifyRequest
 from specc.checkpoint.source import SourceCheckpoint
@@ -49,6 +53,8 @@ from specc.plan.sources import Sources, sources_from_recipe
 from specc.probe.result import remembered_machine
 from specc.progress import Progress
 from specc.recipe.load import recipe_from_file
+from specc.recipe.models import ModelChoice, ModelDraft
+from specc.recipe.schema import Recipe
 from specc.report.bundle_report import write_bundle_report
 from specc.stage_keys import StageKeys
 from specc.stages import Stage
@@ -105,6 +111,7 @@ class Inputs:
         plan: of the model; of the draft it is `build_plan_of_draft`.
         weights_plan: whose weights the graphs read: its own, or of the target for a draft of its first layers.
         source: the checkpoint that these weights come from.
+        texts: that calibration reads; none where no method of the plan looks at activations.
     """
 
     plan: Plan
@@ -114,6 +121,7 @@ class Inputs:
     keys: StageKeys
     store: Store
     progress: Progress
+    texts: tuple[str, ...] = ()
 
 
 def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], None]) -> BuildResult:
@@ -146,8 +154,10 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
         if request.locked:
             lock_file = request.lock or destination / LOCK_FILE
             check_lock(read_lock(lock_file), lock, str(lock_file))
-        inputs = Inputs(plan, plan, sources.target, lock, StageKeys(plan, lock), store, progress)
-        models = (inputs, *draft_inputs(inputs, sources))
+        texts = calibration_texts(plan, recipe.target, request.recipe.parent)
+        keys = StageKeys(plan, lock, texts=texts)
+        inputs = Inputs(plan, plan, sources.target, lock, keys, store, progress, texts)
+        models = (inputs, *draft_inputs(inputs, sources, recipe, request.recipe.parent))
         if request.stop_after == "lower":
             lowered = tuple(lowered_from_plan(model) for model in models)
             return BuildResult(plan, lowered[0], changed=True, pending=pending_files(lock))
@@ -165,15 +175,22 @@ def plan_from_file(recipe_file: Path, overrides: tuple[str, ...], *, offline: bo
     return plan_from_recipe(recipe, sources.target, sources.draft, Given(machine=remembered_machine()))
 
 
-def draft_inputs(inputs: Inputs, sources: Sources) -> tuple[Inputs, ...]:
+def calibration_texts(plan: Plan, choice: ModelChoice, base: Path) -> tuple[str, ...]:
+    """Return the texts that the build of one model calibrates with; none where no method looks at activations."""
+    return () if plan.graph.calibrated_method is None else texts_from_choice(choice.calibration, base)
+
+
+def draft_inputs(inputs: Inputs, sources: Sources, recipe: Recipe, base: Path) -> tuple[Inputs, ...]:
     """Return what the draft's stages work with; nothing where no model drafts."""
     plan = build_plan_of_draft(inputs.plan)
     if plan is None:
         return ()
     if sources.draft is None:  # the target's first layers
-        return (replace(inputs, plan=plan, keys=StageKeys(plan, inputs.lock, weights_of=inputs.plan)),)
-    keys = StageKeys(plan, inputs.lock, source="draft")
-    return (replace(inputs, plan=plan, weights_plan=plan, source=sources.draft, keys=keys),)
+        keys = StageKeys(plan, inputs.lock, weights_of=inputs.plan, texts=inputs.texts)
+        return (replace(inputs, plan=plan, keys=keys),)
+    texts = calibration_texts(plan, recipe.draft, base) if isinstance(recipe.draft, ModelDraft) else ()
+    keys = StageKeys(plan, inputs.lock, source="draft", texts=texts)
+    return (replace(inputs, plan=plan, weights_plan=plan, source=sources.draft, keys=keys, texts=texts),)
 
 
 def written_plan(plan: Plan, out: Path) -> Path:
@@ -254,12 +271,32 @@ def checkpoint_from_source(inputs: Inputs) -> Path:
 
 def weights_from_source(inputs: Inputs) -> Path:
     """Store the weights as external data of graphs: links into the source where its bytes serve, else written once."""
+    plan = inputs.weights_plan
 
     def produce(folder: Path) -> None:
-        write_weights(inputs.weights_plan, inputs.source, folder, inputs.store.place, inputs.progress)
+        if plan.graph.calibrated_method is None:
+            write_weights(plan, inputs.source, folder, inputs.store.place, inputs.progress)
+            return
+        statistics = StatisticsFolder(statistics_from_texts(inputs))
+        quantizer = quantizer_from_plan(inputs.source, statistics, plan.graph)
+        write_weights(
+            plan, quantizer.source, folder, inputs.store.place, inputs.progress, quantize=quantizer.quantized_as
+        )
 
     needs = weight_bytes(inputs.weights_plan, inputs.source)
     return inputs.store.obtain(inputs.keys.weights, produce, f"weights of {inputs.weights_plan.name}", needs)
+
+
+def statistics_from_texts(inputs: Inputs) -> Path:
+    """Store what goes into the layers of the float32 model while it reads the texts of calibration."""
+    plan = reference_plan(inputs.weights_plan)
+    hessian = inputs.weights_plan.graph.calibrated_method == "gptq"
+
+    def produce(folder: Path) -> None:
+        place, progress = inputs.store.place, inputs.progress
+        write_calibration(plan, inputs.source, inputs.texts, folder, place=place, hessian=hessian, progress=progress)
+
+    return inputs.store.obtain(inputs.keys.statistics, produce, f"statistics of {plan.name}")
 
 
 def graphs_from_plan(inputs: Inputs) -> Path:

@@ -19,14 +19,21 @@ class StageKeys:
         lock: digests of the sources, and the toolchain with specc's own digest and the back end's libraries.
         source: the role of the lock's source that the model is made of; others do not touch its keys.
         weights_of: the plan whose weights the graphs read; None: the model's own.
+        texts: of calibration; none where no method looks at activations.
     """
 
     def __init__(
-        self, plan: Plan, lock: RecipeLock, source: EngineRole = "target", weights_of: Plan | None = None
+        self,
+        plan: Plan,
+        lock: RecipeLock,
+        source: EngineRole = "target",
+        weights_of: Plan | None = None,
+        texts: tuple[str, ...] = (),
     ) -> None:
         self._plan = plan
         self._weights_plan = weights_of or plan
         self._toolchain = lock.toolchain
+        self._texts = texts
         self._sources: dict[str, Any] = {source: {file.name: file.sha256 for file in lock.sources[source].files}}
 
     @property
@@ -43,8 +50,20 @@ class StageKeys:
                 "weights": json_from_record(plan.graph.weights),
                 "backend": plan.backend.name,
                 "role": plan.graph.role,
+                "texts": list(self._texts),
             },
         )
+
+    @property
+    def statistics(self) -> str:
+        """Key of what calibration learns: sources, the model, the texts, and whether Hessians are kept."""
+        plan = self._weights_plan
+        parts = {
+            "facts": json_from_record(plan.target.facts),
+            "texts": list(self._texts),
+            "hessian": plan.graph.calibrated_method == "gptq",
+        }
+        return self._key("statistics", parts)
 
     @property
     def graphs(self) -> str:

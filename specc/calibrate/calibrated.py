@@ -14,18 +14,18 @@ from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
 from specc.lower.place import Place
 from specc.lower.tapped import write_tapped
+from specc.lower.weights import write_weights
 from specc.plan.plan import Plan
 from specc.progress import Progress
-
-GRAPH_FOLDER = "graph"
 
 
 def reference_plan(plan: Plan) -> Plan:
     """Return the plan of the float32 target on ONNX Runtime that calibration runs, whatever the build is for."""
     buckets = plan.graph.capacity_buckets
     graph = dataclasses.replace(
-        plan.graph, compute_dtype="f32", capacity=None, capacity_buckets=buckets, variants=("main",), features=()
-    )
+        plan.graph, compute_dtype="f32", capacity=None, capacity_buckets=buckets, variants=("main",), features=(),
+        role="target", steps=1, weights=(), acceptance="greedy", typical=None, verification="native",
+    )  # fmt: skip
     backend = dataclasses.replace(plan.backend, name="onnxruntime", compute_capabilities=())
     target = dataclasses.replace(plan.target, scheme="f32")
     return dataclasses.replace(plan, target=target, graph=graph, backend=backend)
@@ -34,7 +34,6 @@ def reference_plan(plan: Plan) -> Plan:
 def write_calibration(
     plan: Plan,
     source: SourceCheckpoint,
-    weights: Path,
     texts: tuple[str, ...],
     folder: Path,
     *,
@@ -47,15 +46,14 @@ def write_calibration(
     Args:
         plan: `reference_plan`.
         source: whose tokenizer reads the texts.
-        weights: the folder that `write_weights` filled for that plan.
         texts: to read, each from an empty cache.
         folder: empty, exists.
-        place: puts a file of the weights beside the graph.
+        place: puts a file of the source beside the graph, which is removed at the end.
         hessian: whether Hessians are kept, too: they take K * K * 4 bytes for each input.
         progress: told the tokens read.
 
     Raises:
-        SpeccError: SPC411 the checkpoint has no tokenizer.
+        SpeccError: SPC411 the checkpoint has no tokenizer; or what `write_weights` raises.
     """
     tokenizer = source.tokenizer()
     if tokenizer is None:
@@ -68,11 +66,14 @@ def write_calibration(
         )
     ids = [np.array(tokenizer.encode(text, add_special_tokens=True).ids, np.int64) for text in texts]
     ids = [text for text in ids if len(text)]
-    graph = folder / GRAPH_FOLDER
-    graph.mkdir()
+    weights, graph = folder / "weights", folder / "graph"
     try:
+        for part in (weights, graph):
+            part.mkdir()
+        write_weights(plan, source, weights, place, progress)
         tapped = write_tapped(plan, weights, graph, place)
         found = statistics_of_taps(tapped, ids, hessian=hessian, progress=progress)
         write_statistics(folder, tapped, found, tokens=sum(map(len, ids)))
     finally:
-        shutil.rmtree(graph)
+        for part in (weights, graph):
+            shutil.rmtree(part, ignore_errors=True)

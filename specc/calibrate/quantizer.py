@@ -7,9 +7,12 @@ from typing import Final, Literal, TypeAlias
 
 from specc.calibrate.channel_groups import ChannelGroup, channel_groups, factors_from_scales
 from specc.calibrate.statistics_file import StatisticsFolder
-from specc.catalog.weight_formats import WeightFormat
+from specc.catalog.weight_formats import CALIBRATED_METHODS, WeightFormat
 from specc.checkpoint.folded import FoldedCheckpoint, TensorFactors
 from specc.checkpoint.source import Float32Array, SourceCheckpoint
+from specc.errors import SpeccBug
+from specc.lower.quantized_weights import kept_or_rounded
+from specc.plan.plan import GraphPlan, WeightRow
 from specc.quantize.channel_scales import awq_scales, smooth_scales
 from specc.quantize.error_compensation import quantized_with_compensation
 from specc.quantize.quantized import QuantizedWeight
@@ -62,6 +65,14 @@ class CalibratedQuantizer:
             importance = importance / (columns * columns)
         return quantized_from_float(weight, form, method, importance)
 
+    def quantized_as(self, source: SourceCheckpoint, name: str, row: WeightRow) -> QuantizedWeight:
+        """Return one matrix quantized as its row of the plan says; rows of other methods are not calibrated."""
+        if source is not self.source:
+            raise SpeccBug("a calibrated quantizer reads its own checkpoint")
+        if row.method not in CALIBRATED_METHODS or row.format is None:
+            return kept_or_rounded(source, name, row)
+        return self.quantized(name, row.format)
+
     def _scales(self, source: SourceCheckpoint, group: ChannelGroup, format_of: FormatOf) -> Float32Array | None:
         """Return the factors of one group, None where not all of its matrices are quantized alike."""
         forms = {format_of(name) for name in group.weights}
@@ -72,9 +83,26 @@ class CalibratedQuantizer:
         weights = [source.read_float32(name) for name in group.weights]
         if self._method == "smoothquant":
             return smooth_scales(weights, statistics, SMOOTHING)
-        return awq_scales(weights, form, statistics, rounding(form))
+        # factors first, clipping afterwards: searching both at once would take twenty times as long
+        return awq_scales(weights, form, statistics, "rtn")
 
 
 def rounding(form: WeightFormat) -> RoundingMethod:
     """Return how scales are chosen where the method leaves that open: 8 bits have room enough not to clip."""
     return "rtn" if form.element in ("int8", "fp8_e4m3") else "mse"
+
+
+def quantizer_from_plan(
+    source: SourceCheckpoint, statistics: StatisticsFolder, graph: GraphPlan
+) -> CalibratedQuantizer:
+    """Return the quantizer of the rows of a graph's plan whose method looks at activations."""
+
+    def format_of(name: str) -> WeightFormat | None:
+        row = graph.weight_row(name)
+        return None if row is None or row.method not in CALIBRATED_METHODS else row.format
+
+    match graph.calibrated_method:
+        case ("awq" | "gptq" | "smoothquant") as method:
+            return CalibratedQuantizer(source, statistics, method, format_of)
+        case other:
+            raise SpeccBug(f"method {other} needs no calibration")

@@ -13,6 +13,11 @@ BETWEEN: Final = "\n---\n"
 MAX_BYTES: Final = 16 << 20
 
 
+def texts_from_choice(calibration: str | None, base: Path) -> tuple[str, ...]:
+    """Return the texts of a recipe's file, relative to the recipe's folder, or the package's; errors as below."""
+    return texts_from_file(SHIPPED if calibration is None else base / calibration)
+
+
 def texts_from_file(path: Path) -> tuple[str, ...]:
     """Return the texts of a file, which lines of three hyphens part.
 

@@ -8,8 +8,11 @@ from typing import Final, Literal, TypeAlias
 from specc.errors import SpeccBug
 
 WeightElement: TypeAlias = Literal["int4", "uint4", "int8", "fp8_e4m3", "fp4_e2m1"]
+QuantizationMethod: TypeAlias = Literal["rtn", "mse", "awq", "gptq", "smoothquant"]
 ScaleDtype: TypeAlias = Literal["f32", "f16", "bf16", "fp8_e4m3"]
 
+CALIBRATED_METHODS: Final[tuple[QuantizationMethod, ...]] = ("awq", "gptq", "smoothquant")
+"""Methods that look at what goes into a layer while the model reads texts."""
 ELEMENT_BITS: Final[dict[WeightElement, int]] = {"int4": 4, "uint4": 4, "int8": 8, "fp8_e4m3": 8, "fp4_e2m1": 4}
 SCALE_BITS: Final[dict[ScaleDtype, int]] = {"f32": 32, "f16": 16, "bf16": 16, "fp8_e4m3": 8}
 

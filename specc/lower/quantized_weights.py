@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
+from specc.catalog.weight_formats import CALIBRATED_METHODS
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccBug
 from specc.graph.builder import WeightDtype
@@ -16,7 +18,8 @@ from specc.lower.weight_parts import WeightPart, parts_of_weight
 from specc.plan.plan import WeightRow
 from specc.progress import Progress
 from specc.quantize.quantized import QuantizedWeight
-from specc.quantize.quantized_from_float import quantized_from_float
+from specc.quantize.quantized_from_float import RoundingMethod, quantized_from_float
+from specc.quantize.same_matrix import means_the_same, same_matrix
 
 FOUR_BITS: Final[tuple[WeightDtype, ...]] = ("i4", "f4e2m1")
 
@@ -36,19 +39,40 @@ class QuantizedMatrix:
         return parts_of_weight(backend, self.shape, self.row.format)
 
 
+Quantize: TypeAlias = Callable[[SourceCheckpoint, str, WeightRow], QuantizedWeight]
+"""Quantizes the weight of a canonical name as its row says."""
+
+
+def kept_or_rounded(source: SourceCheckpoint, name: str, row: WeightRow) -> QuantizedWeight:
+    """Return a matrix as the checkpoint stores it where the row's format holds that exactly, else rounded.
+
+    Args:
+        source: opened checkpoint.
+        name: of the weight.
+        row: of the plan; its method looks at weights alone.
+    """
+    if row.format is None or row.method in CALIBRATED_METHODS:
+        raise SpeccBug(f"{name} is a float, or is to be quantized by {row.method}")
+    stored = source.quantized_formats.get(name)
+    if stored is not None and means_the_same(stored, row.format):
+        return same_matrix(source.read_quantized(name), row.format)
+    method: RoundingMethod = "rtn" if row.method == "rtn" else "mse"
+    return quantized_from_float(source.read_float32(name), row.format, method)
+
+
 class _Last:
     """The matrix quantized last: its parts lie side by side in the file, and it is quantized once for all of them."""
 
-    def __init__(self, source: SourceCheckpoint) -> None:
+    def __init__(self, source: SourceCheckpoint, quantize: Quantize) -> None:
         self._source = source
+        self._quantize = quantize
         self._name = ""
         self._weight: QuantizedWeight | None = None
 
     def quantized(self, matrix: QuantizedMatrix) -> QuantizedWeight:
         name, row = matrix.name, matrix.row
         if self._name != name or self._weight is None:
-            assert row.format is not None
-            self._weight = quantized_from_float(self._source.read_float32(name), row.format, row.method)
+            self._weight = self._quantize(self._source, name, row)
             self._name = name
         return self._weight
 
@@ -59,6 +83,8 @@ def quantized_weights(
     backend: str,
     folder: Path,
     progress: Progress,
+    *,
+    quantize: Quantize,
 ) -> dict[str, StoredWeight]:
     """Write the quantized matrices and return where each of their parts lies, by the part's name.
 
@@ -70,11 +96,12 @@ def quantized_weights(
         backend: whose layout.
         folder: receives `quantized.safetensors`; nothing where there are no matrices.
         progress: told the bytes written.
+        quantize: chooses the codes of one matrix.
 
     Raises:
         SpeccError: SPC403 the disk refuses.
     """
-    last = _Last(source)
+    last = _Last(source, quantize)
     parts = {f"{m.name}.{part.suffix}": (m, part) for m in matrices for part in m.parts(backend)}
     if not parts:
         return {}

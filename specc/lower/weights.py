@@ -13,7 +13,13 @@ from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.bind_weights import shapes_of_weights
 from specc.lower.models import models_from_plan
 from specc.lower.place import Place
-from specc.lower.quantized_weights import QuantizedMatrix, quantized_bytes, quantized_weights
+from specc.lower.quantized_weights import (
+    Quantize,
+    QuantizedMatrix,
+    kept_or_rounded,
+    quantized_bytes,
+    quantized_weights,
+)
 from specc.lower.safetensors_file import DTYPE_NAMES
 from specc.lower.stored_weights import StoredWeight, checked_header, split_headers, stored_weights
 from specc.plan.plan import Plan
@@ -29,7 +35,15 @@ class WeightList:
     weights: dict[str, StoredWeight]
 
 
-def write_weights(plan: Plan, source: SourceCheckpoint, folder: Path, place: Place, progress: Progress) -> None:
+def write_weights(
+    plan: Plan,
+    source: SourceCheckpoint,
+    folder: Path,
+    place: Place,
+    progress: Progress,
+    *,
+    quantize: Quantize = kept_or_rounded,
+) -> None:
     """Fill a folder with the files that hold the weights, and weights.json.
 
     Args:
@@ -38,6 +52,7 @@ def write_weights(plan: Plan, source: SourceCheckpoint, folder: Path, place: Pla
         folder: empty, exists.
         place: puts a source's file into the folder.
         progress: told the bytes written.
+        quantize: chooses the codes of one matrix; a method that looks at activations needs one that has seen them.
 
     Raises:
         SpeccError: SPC401 to SPC404, see `stored_weights`.
@@ -45,7 +60,7 @@ def write_weights(plan: Plan, source: SourceCheckpoint, folder: Path, place: Pla
     plain, matrices = _plain_and_quantized(plan, source)
     dtype = plan.graph.compute_dtype
     stored = stored_weights(source, plain, dtype=dtype, folder=folder, place=place, progress=progress)
-    stored |= quantized_weights(source, matrices, plan.backend.name, folder, progress)
+    stored |= quantized_weights(source, matrices, plan.backend.name, folder, progress, quantize=quantize)
     if plan.graph.role == "draft":
         stored = _named_for_draft(stored, folder)
     (folder / WEIGHTS_FILE).write_text(text_from_record(WeightList(stored)), encoding="utf-8")

@@ -131,6 +131,7 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
                 choices.draft_support,
                 choices.compute_capabilities,
                 facts,
+                source.quantized_formats,
             )
         )
         if isinstance(inputs.recipe.draft, ModelDraft)

@@ -15,7 +15,7 @@ from specc.plan.limits import Lengths, lengths_from_recipe
 from specc.plan.memory import Demand, ModelDemand, memory_from_demand
 from specc.plan.model_support import model_for_bundle
 from specc.plan.outlook import NOTHING_GIVEN, Given, Models, outlook_from_models
-from specc.plan.plan import PLAN_SCHEMA, BackendPlan, Fit, GraphPlan, Plan, TargetPlan
+from specc.plan.plan import PLAN_SCHEMA, BackendPlan, Fit, GraphPlan, Plan, TargetPlan, WeightRow
 from specc.plan.prediction import Outlook, Prediction
 from specc.plan.profiles import profiles_from_limits
 from specc.plan.remedies import Setting, remedies_from_demand, remedies_text
@@ -49,7 +49,8 @@ def plan_from_recipe(
     lengths = lengths_from_recipe(recipe, choices.backend, source.facts.max_position_embeddings)
     facts, model_notes = model_for_bundle(recipe, "target", choices.backend, source.facts, lengths.limits.max_length)
     sampling, sampling_notes = sampling_from_recipe(recipe, tokens, choices.acceptance, facts.emitted_vocab_size)
-    graph = _graph(recipe, choices, lengths, sampling.candidates, facts)
+    weights = _target_weights(recipe, choices, facts, source)
+    graph = _graph(recipe, choices, lengths, sampling.candidates, weights)
     draft = draft_from_recipe(DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source))
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, draft), lengths.limits, given)
     lengths = _with_best_gamma(recipe, choices, source.facts.max_position_embeddings, lengths, prediction)
@@ -114,7 +115,25 @@ def _with_best_gamma(recipe: Recipe, choices: Choices, context: int, lengths: Le
     return lengths_from_recipe(recipe, choices.backend, context, max(1, prediction.best_gamma))
 
 
-def _graph(recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int, facts: ModelFacts) -> GraphPlan:
+def _target_weights(
+    recipe: Recipe, choices: Choices, facts: ModelFacts, source: SourceCheckpoint
+) -> tuple[WeightRow, ...]:
+    model = QuantizedModel(
+        recipe=recipe,
+        role="target",
+        choice=recipe.target,
+        backend=choices.backend,
+        support=choices.support,
+        capabilities=choices.compute_capabilities,
+        facts=facts,
+        stored=source.quantized_formats,
+    )
+    return weights_from_choice(model)
+
+
+def _graph(
+    recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int, weights: tuple[WeightRow, ...]
+) -> GraphPlan:
     static = choices.backend.static_capacity
     own_variant = choices.backend.logits_variant
     return GraphPlan(
@@ -127,11 +146,7 @@ def _graph(recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int, 
         features=tuple(name for name in FEATURES if name in recipe.features and not (own_variant and name == "logits")),
         variants=("main", "logits") if own_variant else ("main",),
         typical=typical_from_recipe(recipe),
-        weights=weights_from_choice(
-            QuantizedModel(
-                recipe, "target", recipe.target, choices.backend, choices.support, choices.compute_capabilities, facts
-            )
-        ),
+        weights=weights,
         verification="plugin" if choices.acceptance in choices.backend.plugin_acceptance else "native",
     )
 
@@ -147,7 +162,7 @@ def _runtime(recipe: Recipe) -> RuntimeSpec:
 def _scheme_notes(source: SourceCheckpoint, scheme: str, graph: GraphPlan) -> tuple[str, ...]:
     stored = source.facts.stored_dtype
     if graph.weights:
-        return quantization_notes(stored, graph)
+        return quantization_notes(source, graph)
     if stored == scheme:
         return ()
     if stored not in ("f32", "f16", "bf16"):

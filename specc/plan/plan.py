@@ -19,7 +19,7 @@ from specc.bundle.manifest import (
     VerificationLowering,
 )
 from specc.catalog.schemes import ActivationElement
-from specc.catalog.weight_formats import WeightFormat
+from specc.catalog.weight_formats import CALIBRATED_METHODS, QuantizationMethod, WeightFormat
 from specc.checkpoint.facts import ModelFacts, TokenFacts
 from specc.plan.prediction import Prediction, Unpredicted
 from specc.plan.trtllm_plan import TrtllmPlan
@@ -37,14 +37,16 @@ class WeightRow:
         names: pattern over canonical names of weights, of the kind of file names; `*` also stands for dots.
         scheme: row of `catalog/schemes.py` that this comes from.
         format: of the matrices; None: floats of the graph's compute_dtype.
-        method: how codes are chosen: `rtn` rounds to nearest, `mse` searches the scales of least squared error.
+        method: how codes are chosen: `rtn` rounds to nearest, `mse` searches the scales of least squared error, the
+            others look at activations. Matrices that the checkpoint stores in a format that this one holds exactly keep
+            their codes whatever the method.
         activations: what the input of the product is rounded to; None: it stays a float.
     """
 
     names: str
     scheme: str
     format: WeightFormat | None
-    method: Literal["rtn", "mse"]
+    method: QuantizationMethod
     activations: ActivationElement | None = None
 
 
@@ -91,6 +93,11 @@ class GraphPlan:
         """Return how the weight of a canonical name is quantized; None where it stays a float."""
         row = weight_row(self.weights, name)
         return None if row is None or row.format is None else row
+
+    @property
+    def calibrated_method(self) -> QuantizationMethod | None:
+        """The method of its rows that looks at activations, None where none does; planning allows one."""
+        return next((row.method for row in self.weights if row.method in CALIBRATED_METHODS), None)
 
     def steps_of(self, variant: EngineVariant) -> int:
         """Return the drafts of one call of a variant's graph."""

@@ -12,12 +12,14 @@ from typing import Final, TypeAlias
 from specc.catalog.capabilities import BackendRow, SchemeSupport
 from specc.catalog.dtypes import DTYPES
 from specc.catalog.schemes import PLAIN, SCHEMES, WeightClass, bits_by_class
-from specc.catalog.weight_formats import ELEMENT_BITS, WeightFormat
+from specc.catalog.weight_formats import CALIBRATED_METHODS, ELEMENT_BITS, WeightFormat
 from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.source import SourceCheckpoint
 from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
 from specc.errors import SpeccError
 from specc.plan.elements import WEIGHT_CLASSES, weight_class
 from specc.plan.plan import GraphPlan, WeightRow, weight_row
+from specc.quantize.same_matrix import means_the_same
 from specc.recipe.models import ModelChoice, SchemeChoice
 from specc.recipe.schema import Recipe
 
@@ -40,6 +42,7 @@ class QuantizedModel:
         backend, support: how the model's scheme is run.
         capabilities: SMs to build for; empty on the CPU.
         facts: names and shapes.
+        stored: formats of the matrices that the checkpoint stores quantized.
     """
 
     recipe: Recipe
@@ -49,6 +52,7 @@ class QuantizedModel:
     support: SchemeSupport
     capabilities: tuple[str, ...]
     facts: ModelFacts
+    stored: Mapping[str, WeightFormat]
 
 
 def weights_from_choice(model: QuantizedModel) -> tuple[WeightRow, ...]:
@@ -73,20 +77,40 @@ def weights_from_choice(model: QuantizedModel) -> tuple[WeightRow, ...]:
     used = {weight_row(tuple(rows), name) for name in shapes}
     kept = tuple(row for row in rows if row in used)
     _check_embedding(model, kept)
+    _check_methods(model, kept)
     return kept if any(row.format is not None for row in kept) else ()
 
 
-def quantization_notes(stored: str, graph: GraphPlan) -> tuple[str, ...]:
+def quantization_notes(source: SourceCheckpoint, graph: GraphPlan) -> tuple[str, ...]:
     """Return what is done to the weights, and in what their products are computed, in words."""
-    forms = dict.fromkeys(row.format.title for row in graph.weights if row.format is not None)
-    expanded = "" if stored in PLAIN else " The checkpoint's own blocks are expanded first, so its error adds to this."
-    notes = [f"weights: {stored} is rounded to {' and '.join(forms)}.{expanded}"]
+    stored = source.facts.stored_dtype
+    rows = {name: graph.weight_row(name) for name, _ in shapes_from_facts(source.facts)}
+    forms = {name: row.format for name, row in rows.items() if row is not None and row.format is not None}
+    formats = source.quantized_formats
+    exact = {name: form for name, form in forms.items() if name in formats and means_the_same(formats[name], form)}
+    rounded = {name: form for name, form in forms.items() if name not in exact}
+    notes = []
+    if exact:
+        titles = " and ".join(dict.fromkeys(form.title for form in exact.values()))
+        notes.append(
+            f"weights: {len(exact)} matrices keep the checkpoint's codes, as {titles}: nothing is rounded again."
+        )
+    if rounded:
+        titles = " and ".join(dict.fromkeys(form.title for form in rounded.values()))
+        coarse = (
+            "" if stored in PLAIN else " The checkpoint's own blocks are expanded first, so its error adds to this."
+        )
+        notes.append(f"weights: {len(rounded)} matrices are rounded from {stored} to {titles}.{coarse}")
+    if graph.calibrated_method is not None:
+        notes.append(
+            f"method {graph.calibrated_method}: the build runs the float32 target over calibration texts first."
+        )
     if graph.compute_dtype == "f32":
         notes.append(
             "activations and caches are f32 on CPUs; ONNX Runtime rounds each block of a token's activations to 8 bits "
             "inside a product."
         )
-    return tuple(notes)
+    return (*notes, *source.quantization_notes)
 
 
 def stored_bits(facts: ModelFacts, graph: GraphPlan, scheme: str) -> dict[WeightClass, float]:
@@ -146,13 +170,18 @@ def _row(model: QuantizedModel, pattern: str, choice: SchemeChoice, shapes: Shap
         why = f"{model.backend.name} has no product of such weights with them there"
         raise SpeccError("SPC302", place, got, why, " or ".join(others))
     matched = {name: shape for name, shape in shapes.items() if fnmatchcase(name, pattern)}
-    form = _format(support, choice, matched, place, model.backend.name)
+    form = _format(support, choice, matched, place, model)
     method = choice.method or ("mse" if ELEMENT_BITS[form.element] == FEW_BITS else "rtn")
     return WeightRow(pattern, choice.name, form, method, SCHEMES[choice.name].activations)
 
 
-def _format(support: SchemeSupport, choice: SchemeChoice, matched: Shapes, place: str, backend: str) -> WeightFormat:
-    """Return the first format that the recipe's words fit and whose groups divide the matrices."""
+def _format(
+    support: SchemeSupport, choice: SchemeChoice, matched: Shapes, place: str, model: QuantizedModel
+) -> WeightFormat:
+    """Return a format that the recipe's words fit and whose groups divide the matrices.
+
+    The smallest that holds what the checkpoint stores of them exactly; else the first, in the back end's order.
+    """
     asked = {
         "group_size": choice.group_size,
         "zero_point": choice.zero_point,
@@ -172,13 +201,18 @@ def _format(support: SchemeSupport, choice: SchemeChoice, matched: Shapes, place
             "SPC302",
             place,
             f"{choice.name} with {words}",
-            f"{backend} runs it as {runs}",
+            f"{model.backend.name} runs it as {runs}",
             "state one of these, or leave the choice to the plan",
         )
     dividing = [form for form in fitting if not _undivided(form, matched)]
     if not dividing:
         raise _undivided_error(support, choice, fitting[0], matched, place)
-    return dividing[0]
+    kept = [form for form in dividing if all(_keeps(model.stored.get(name), form) for name in matched)]
+    return min(kept, key=lambda form: form.bits, default=dividing[0])
+
+
+def _keeps(stored: WeightFormat | None, form: WeightFormat) -> bool:
+    return stored is not None and means_the_same(stored, form)
 
 
 def _undivided(form: WeightFormat, matched: Shapes) -> list[str]:
@@ -235,4 +269,17 @@ def _check_embedding(model: QuantizedModel, rows: tuple[WeightRow, ...]) -> None
             "rows of an embedding are looked up, and that back end looks up "
             + ("symmetric groups and floats only" if model.backend.quantized_embedding else "floats only"),
             "another scheme for `embedding` or `head`, or no override of them",
+        )
+
+
+def _check_methods(model: QuantizedModel, rows: tuple[WeightRow, ...]) -> None:
+    """Check that one method at most looks at activations: each would need factors or codes of its own."""
+    methods = tuple(dict.fromkeys(row.method for row in rows if row.method in CALIBRATED_METHODS))
+    if len(methods) > 1:
+        raise SpeccError(
+            "SPC302",
+            model.recipe.place(model.role, "overrides"),
+            f"methods {' and '.join(methods)} in one model",
+            "they change the same weights in different ways before rounding",
+            f"method: {methods[0]} for all, or rtn or mse in overrides",
         )

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, model_validator
 
 from specc.bundle.drafts import SESSION_TOKENS
+from specc.catalog.weight_formats import QuantizationMethod
 from specc.recipe.choice import Choice, Text, contradiction
 from specc.recipe.names import CacheDtypeName, SchemeName
 from specc.recipe.shorthand import mapping_from_shorthand
@@ -30,10 +31,11 @@ class SchemeChoice(Choice):
     granularity: Literal["tensor", "channel", "group"] | None = Field(
         default=None, description="what shares a scale; absent: what the back end runs fastest."
     )
-    method: Literal["rtn", "mse"] | None = Field(
+    method: QuantizationMethod | None = Field(
         default=None,
         description="`rtn` rounds to nearest under scales that clip nothing, `mse` searches each group's scale of "
-        "least squared error; absent: mse for 4 bits, rtn for 8.",
+        "least squared error; `awq`, `gptq` and `smoothquant` also look at activations (see calibration); absent: mse "
+        "for 4 bits, rtn for 8.",
     )
 
 
@@ -67,6 +69,11 @@ class ModelChoice(Choice):
         default_factory=dict,
         description="schemes of some matrices: `head`, `embedding`, `first_layer`, `last_layer` or a pattern over the "
         "names of weights, as `model.layers.*.mlp.down_proj`; the first that fits a matrix is its scheme.",
+    )
+    calibration: Text | None = Field(
+        default=None,
+        description="a file of texts, parted by lines of three hyphens, for methods that look at activations; absent: "
+        "texts of specc's own, prose and code of a few thousand tokens.",
     )
 
     @property

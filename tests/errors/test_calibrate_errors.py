@@ -30,7 +30,7 @@ def test_spc411_no_tokenizer(tmp_path: Path) -> None:
     plan = reference_plan(plan_from_facts(source.facts, tiny_graph_plan()))
     with pytest.raises(SpeccError) as caught:
         write_calibration(
-            plan, source, tmp_path, ("a text",), tmp_path / "out", place=link_or_copy, hessian=False, progress=silent
+            plan, source, ("a text",), tmp_path / "out", place=link_or_copy, hessian=False, progress=silent
         )
     assert (caught.value.code, caught.value.place) == ("SPC411", "tiny")
     assert caught.value.got == "The checkpoint has no tokenizer."

@@ -39,7 +39,7 @@ def test_the_whole_text_of_an_error() -> None:
     assert str(replaced("scheme: f32", "shceme: f32")) == (
         "SPC104 r.yaml:3 target.shceme\n"
         "  unknown key `shceme`\n"
-        "  Why: `target` has model, revision, scheme, tokenizer, chat_template, kv_cache, overrides\n"
+        "  Why: `target` has model, revision, scheme, tokenizer, chat_template, kv_cache, overrides, calibration\n"
         "  Fix: did you mean scheme?"
     )
 

@@ -16,7 +16,6 @@ from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.folded import FoldedCheckpoint
 from specc.errors import SpeccBug
 from specc.lower.place import link_or_copy
-from specc.lower.weights import write_weights
 from specc.progress import silent
 from specc.quantize.quantized_from_float import quantized_from_float
 from specc.quantize.statistics import output_error
@@ -63,11 +62,9 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("calibrated")
     source = opened(llama_folder(folder / "m"))
     plan = reference_plan(plan_from_facts(source.facts, tiny_graph_plan()))
-    for name in ("weights", "statistics"):
-        (folder / name).mkdir()
-    write_weights(plan, source, folder / "weights", link_or_copy, silent)
+    (folder / "statistics").mkdir()
     write_calibration(
-        plan, source, folder / "weights", texts_from_file(SHIPPED)[:8], folder / "statistics",
+        plan, source, texts_from_file(SHIPPED)[:8], folder / "statistics",
         place=link_or_copy, hessian=True, progress=silent,
     )  # fmt: skip
     return source, StatisticsFolder(folder / "statistics")
@@ -128,11 +125,9 @@ def test_weights_without_statistics_are_quantized_all_the_same(calibrated) -> No
 def test_gptq_needs_the_hessians(calibrated, tmp_path: Path) -> None:
     source, _ = calibrated
     plan = reference_plan(plan_from_facts(source.facts, tiny_graph_plan()))
-    for name in ("weights", "statistics"):
-        (tmp_path / name).mkdir()
-    write_weights(plan, source, tmp_path / "weights", link_or_copy, silent)
+    (tmp_path / "statistics").mkdir()
     write_calibration(
-        plan, source, tmp_path / "weights", ("a short text",), tmp_path / "statistics",
+        plan, source, ("a short text",), tmp_path / "statistics",
         place=link_or_copy, hessian=False, progress=silent,
     )  # fmt: skip
     quantizer = CalibratedQuantizer(source, StatisticsFolder(tmp_path / "statistics"), "gptq", lambda name: INT4)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from specc.catalog.weight_formats import WeightFormat
+from specc.checkpoint.tensor_set import shapes_from_facts
+from specc.errors import SpeccError
 from specc.plan.make import plan_from_recipe
 from specc.plan.plan import Plan
 from specc.recipe.schema import Recipe
@@ -79,3 +81,23 @@ def test_the_memory_table_counts_codes_and_scales(scheme: str, bits: int) -> Non
     mlp = 3 * facts.intermediate_size * facts.hidden_size * facts.num_hidden_layers
     assert items["weights: mlp"] == mlp * bits // 8
     assert items["weights: embedding"] == facts.vocab_size * facts.hidden_size * 9 // 8
+
+
+def test_the_smallest_format_that_keeps_the_checkpoints_codes_is_taken() -> None:
+    stored = WeightFormat("int4", "group", 64, zero_point=False, scale_dtype="f16")
+    layers = {name: stored for name, _ in shapes_from_facts(SMOLLM2_FACTS) if name.endswith("_proj.weight")}
+    source = StatedSource(quantized_formats=layers)
+    assert formats("w4a16", source)[DOWN] == "int4 64 mse"
+    plan = planned(source, target={"model": "m", "scheme": "w4a16"})
+    assert any(note.startswith("weights: 210 matrices keep the checkpoint's codes") for note in plan.notes)
+    assert any(note.startswith("weights: 1 matrices are rounded from") for note in plan.notes)
+    del layers[DOWN]
+    assert formats("w4a16", source)[DOWN] == "int4 32 mse"
+
+
+def test_one_method_that_looks_at_activations_is_enough() -> None:
+    body = {"name": "w4a16", "method": "awq"}
+    assert formats(body)[QUERY] == "int4 32 awq"
+    with pytest.raises(SpeccError, match="SPC302") as caught:
+        formats(body, overrides={"model.layers.*.mlp.down_proj": {"name": "w4a16", "method": "gptq"}})
+    assert caught.value.got == "methods gptq and awq in one model"

@@ -1,0 +1,72 @@
+"""Builds of quantized targets: codes of a checkpoint that are kept, and methods that calibrate first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specc.bundle.store import Store
+from specc.pipeline import BuildRequest, BuildResult, build
+from specc.progress import silent
+from specc.quantize.layouts.matmul_nbits import matmul_nbits_from_quantized
+from tests.quantized_folders import LAYOUTS, quantized_folder
+from tests.tiny_families import opened
+from tests.tiny_models import llama_folder
+
+RECIPE = """\
+recipe: 1
+name: tiny
+target: {{model: model, scheme: {{name: w4a16, method: {method}}}{more}}}
+draft: {{kind: ngram}}
+gamma: {gamma}
+gpu: cpu
+limits: {{max_batch: 1, max_input: 32, max_output: 16, prefill_chunk: 8}}
+certify: off
+"""
+DOWN = "model.layers.0.mlp.down_proj.weight"
+
+
+def made(folder: Path, method: str, *, more: str = "", gamma: int = 2, stop: str = "publish") -> BuildResult:
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(RECIPE.format(method=method, more=more, gamma=gamma))
+    return build(
+        BuildRequest(recipe, (), folder / "out", stop, False, None, offline=True, rehash=False),
+        silent,
+        on_wait=lambda _: None,
+    )
+
+
+def statistics_in_store() -> int:
+    with Store(rehash=False) as store:
+        return sum(entry.describe.startswith("statistics") for entry in store.entries())
+
+
+def test_a_checkpoint_keeps_its_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECC_CACHE", str(tmp_path / "cache"))
+    quantized_folder(tmp_path / "model", LAYOUTS["gptq"])
+    result = made(tmp_path, "mse", stop="lower")
+    assert any("7 matrices keep the checkpoint's codes" in note for note in result.plan.notes)
+    expected = matmul_nbits_from_quantized(opened(tmp_path / "model").read_quantized(DOWN)).codes.tobytes()
+    files = [path.read_bytes() for path in result.path.glob("*.safetensors")]
+    assert any(expected in content for content in files)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["awq", "gptq"])
+def test_a_calibrated_target_is_built_once_for_every_gamma_and_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setenv("SPECC_CACHE", str(tmp_path / "cache"))
+    llama_folder(tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("A text of the user's own.\n---\nAnd another one, a little longer than that.")
+    first = made(tmp_path, method, more=", calibration: texts.txt")
+    assert any(f"method {method}" in note for note in first.plan.notes)
+    assert json.loads((first.path / "plan.json").read_text())["graph"]["weights"][-1]["method"] == method
+    assert statistics_in_store() == 1
+    made(tmp_path, method, more=", calibration: texts.txt", gamma=3)
+    assert statistics_in_store() == 1
+    (tmp_path / "texts.txt").write_text("Other words.")
+    made(tmp_path, method, more=", calibration: texts.txt", stop="lower")
+    assert statistics_in_store() == 2
