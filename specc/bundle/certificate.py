@@ -147,6 +147,29 @@ class RowsCheck:
 
 
 @dataclass(frozen=True)
+class QualityCheck:
+    """The target's logits on a text against those of a reference bundle of the same model.
+
+    Attributes:
+        reference: name of that bundle.
+        scheme: of the target's weights.
+        tokens: of the text.
+        mean_difference, largest_difference: of a logit, absolute.
+        agreement: part of the positions with the same greedy id.
+        perplexity, reference_perplexity: of the text.
+    """
+
+    reference: str
+    scheme: str
+    tokens: int
+    mean_difference: float
+    largest_difference: float
+    agreement: float
+    perplexity: float
+    reference_perplexity: float
+
+
+@dataclass(frozen=True)
 class SamplerCheck:
     """What the engine picked in generations of one cell, against the law and the noise that it must follow.
 
@@ -194,6 +217,7 @@ class Certificate:
         sampler: the law of the engine's picks, one entry a cell.
         not_checked: sentences: which of these checks was left out, and why.
         draft_step_costs: T(B,S) of the draft engine; empty without one, or when nothing was run.
+        quality: how far the target is from its reference; None when none was named.
         rows: whether logits depend on how many tokens a call computes; None when it was not looked at.
         burst_step_costs: the same of the unrolled draft engine, whose calls give several drafts a row.
     """
@@ -213,3 +237,4 @@ class Certificate:
     draft_step_costs: tuple[StepCost, ...] = ()
     burst_step_costs: tuple[StepCost, ...] = ()
     rows: RowsCheck | None = None
+    quality: QualityCheck | None = None

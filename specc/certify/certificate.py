@@ -12,6 +12,7 @@ from specc.bundle.certificate import (
     Certificate,
     ParityCheck,
     PromptSet,
+    QualityCheck,
     ReferenceCheck,
     RowsCheck,
     SamplerCheck,
@@ -29,13 +30,20 @@ from specc.certify.machine import processor_name
 from specc.certify.near_tie import judge_from_logits
 from specc.certify.parity import Ids, check_parity, speculated
 from specc.certify.prompts import prompt_ids
+from specc.certify.quality import check_quality
 from specc.certify.reference import check_reference
 from specc.certify.request import CertifyRequest, Scope
 from specc.certify.rows import check_rows
 from specc.certify.sampler import Sampled, check_sampler
 from specc.certify.step_costs import measure_step_costs
 from specc.certify.tolerance import near_tie_epsilon, pick_epsilon
-from specc.certify.verdict import failure_of_parity, failure_of_reference, failure_of_rows, failure_of_sampler
+from specc.certify.verdict import (
+    failure_of_parity,
+    failure_of_quality,
+    failure_of_reference,
+    failure_of_rows,
+    failure_of_sampler,
+)
 from specc.errors import CODES, ExitStatus, SpeccError
 from specc.progress import Progress, silent
 from specc.runtime.prompts import encoder_from_spec
@@ -217,13 +225,14 @@ def _judged(subject: Subject, measured: Measured) -> Certificate:
         return replace(certificate, status="failed", reason=no_numbers)
     sampler, unsampled = _sampler(subject, measured)
     reference, uncompared = _reference(subject, measured)
-    rows = _rows(subject, measured)
+    rows, quality = _rows(subject, measured), _quality(subject)
     certificate = replace(
         certificate,
         parity=parity,
         reference=reference,
         sampler=sampler,
         rows=rows,
+        quality=quality,
         not_checked=(*unsampled, *uncompared),
     )
     failure = (
@@ -231,6 +240,7 @@ def _judged(subject: Subject, measured: Measured) -> Certificate:
         or failure_of_parity(parity)
         or failure_of_reference(reference)
         or failure_of_sampler(sampler)
+        or failure_of_quality(quality)
     )
     if failure is not None:
         return replace(certificate, status="failed", reason=failure)
@@ -261,6 +271,13 @@ def _rows(subject: Subject, measured: Measured) -> RowsCheck | None:
     if subject.logits is None or subject.manifest.limits.max_gamma == 0 or len(longest) == 1:
         return None
     return check_rows(subject.logits, longest, subject.manifest.limits)
+
+
+def _quality(subject: Subject) -> QualityCheck | None:
+    """Return how far the target is from the reference that was asked for."""
+    if subject.request.against is None or subject.logits is None:
+        return None
+    return check_quality(subject.logits, subject.bundle, subject.manifest, subject.request)
 
 
 def _reference(subject: Subject, measured: Measured) -> tuple[ReferenceCheck | None, tuple[str, ...]]:

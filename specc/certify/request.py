@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from specc.bundle.manifest import AcceptanceMode
@@ -52,6 +53,7 @@ class CertifyRequest:
         prompts_sha256: digest of the file that they come from, None for other sources.
         max_new_tokens: of each generation, at most; the bundle's limits may allow fewer; None is the scope's.
         threads: of engines that run on the CPU; None leaves it to them.
+        against: a bundle of the same model in f32 that the target is held against; None: no such comparison.
         verify: `full` compares the digests of all files first, `sizes` only looks that they are there.
     """
 
@@ -61,6 +63,7 @@ class CertifyRequest:
     max_new_tokens: int | None = None
     threads: int | None = None
     verify: Verify = "full"
+    against: Path | None = None
 
     @property
     def extent(self) -> Extent:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from specc.bundle.certificate import Certificate, ParityCheck, ReferenceCheck, RowsCheck, SamplerCheck
+from specc.bundle.certificate import Certificate, ParityCheck, QualityCheck, ReferenceCheck, RowsCheck, SamplerCheck
 from specc.bundle.manifest import Numerics
+from specc.certify.quality import bound_of_scheme
 from specc.errors import SpeccError
 
 Check: TypeAlias = Literal["parity", "reference", "sampler"]
@@ -34,6 +35,21 @@ def failure_of_rows(check: RowsCheck | None, numerics: Numerics) -> str | None:
     return (
         f"numerics are invariant, and {check.differing} of {check.positions} positions have other logits among "
         f"{check.tokens} tokens than alone, by up to {check.difference:.3g}: {check.flips} other greedy ids"
+    )
+
+
+def failure_of_quality(check: QualityCheck | None) -> str | None:
+    """Return how the target moved further from its reference than the bound of its scheme allows."""
+    bound = None if check is None else bound_of_scheme(check.scheme)
+    if check is None or bound is None:
+        return None
+    ratio = check.perplexity / check.reference_perplexity
+    if ratio <= bound.perplexity_ratio and check.agreement >= bound.agreement:
+        return None
+    return (
+        f"{check.scheme} has {ratio:.2f} times the perplexity of {check.reference} (at most "
+        f"{bound.perplexity_ratio:g}) and its greedy id at {check.agreement:.0%} of positions "
+        f"(at least {bound.agreement:.0%})"
     )
 
 
@@ -79,6 +95,15 @@ def refuse_failed(certificate: Certificate, bundle: Path) -> None:
     if failure_of_parity(certificate.parity) is None and sampler is not None:
         why = "temperature, top_k, top_p, min_p and the seed alone decide what is picked from given logits"
         raise _failed("SPC804", bundle, sampler, why)
+    moved = failure_of_quality(certificate.quality)
+    if failure_of_parity(certificate.parity) is None and moved is not None:
+        raise SpeccError(
+            "SPC806",
+            str(bundle),
+            moved,
+            "speculation reproduces the text of this target, and it is not the original's",
+            "scheme: w8a16, smaller groups, method: mse, or overrides for the head and the first and last layer",
+        )
     if not certificate.parity and certificate.reason is not None:
         raise SpeccError(
             "SPC805",

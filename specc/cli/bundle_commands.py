@@ -130,6 +130,10 @@ def verify(
     prompts: PromptLines = None,
     chat: AsChat = False,
     max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="New tokens of each prompt.")] = 32,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", metavar="BUNDLE", help="The same model in f32: how far did quantization move it?"),
+    ] = None,
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
@@ -143,6 +147,7 @@ def verify(
         prompts_sha256=None if own is None else own.sha256,
         max_new_tokens=max_tokens,
         threads=threads,
+        against=against,
     )
     with progress_bars() as bars:
         certificate = certify_bundle(bundle, request, bars)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specc.bundle.certificate import Certificate, ParityCheck, ReferenceCheck, RowsCheck, SamplerCheck
+from specc.bundle.certificate import Certificate, ParityCheck, QualityCheck, ReferenceCheck, RowsCheck, SamplerCheck
 from specc.bundle.manifest import REPORT_FILE, CheckpointSpec, Manifest
 from specc.certify.bench import BenchReport
 from specc.cli.show import OUT, show_pairs, show_table
@@ -80,6 +80,8 @@ def show_certificate(certificate: Certificate) -> None:
         _show_parity(certificate)
     if certificate.rows is not None:
         OUT.print(_rows_text(certificate.rows), markup=False)
+    if certificate.quality is not None:
+        OUT.print(_quality_text(certificate.quality), markup=False)
     if certificate.sampler:
         OUT.print()
         _show_sampler(certificate)
@@ -126,6 +128,15 @@ def _rows_text(check: RowsCheck) -> str:
         return f"rows: {compared}: the same logits to the last bit"
     flips = f"{check.flips} other greedy ids" + (f", of margins up to {check.flip_margin:.2g}" if check.flips else "")
     return f"rows: {compared}: logits differ by up to {check.difference:.2g}, {flips}"
+
+
+def _quality_text(check: QualityCheck) -> str:
+    """Return how far a quantized target moved."""
+    return (
+        f"quality: {check.scheme} against {check.reference}, {check.tokens} tokens: perplexity {check.perplexity:.3g} "
+        f"for {check.reference_perplexity:.3g}, the same greedy id at {check.agreement:.0%}, logits differ by "
+        f"{check.mean_difference:.2g} on average, {check.largest_difference:.2g} at most"
+    )
 
 
 def _show_sampler(certificate: Certificate) -> None:

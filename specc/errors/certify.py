@@ -40,4 +40,11 @@ CERTIFY: Final[dict[str, CodeRow]] = {
         "bfloat16 models do in float16.",
         ExitStatus.GATE,
     ),
+    "SPC806": CodeRow(
+        "the target moved too far from its reference",
+        "`specc verify --against BUNDLE` compares the logits of a quantized target with those of the same model in f32 "
+        "on a text: perplexity and greedy ids, with a bound for each width of weights. Speculation reproduces the text "
+        "of the target as it is, and a draft trained against the original is accepted less often.",
+        ExitStatus.GATE,
+    ),
 }

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from specc.bundle.certificate import (
@@ -7,14 +10,18 @@ from specc.bundle.certificate import (
     Divergence,
     ParityCheck,
     PromptSet,
+    QualityCheck,
     ReferenceCheck,
     ReferencePosition,
     SamplerCheck,
 )
 from specc.certify.certificate import certificate_from_bundle
+from specc.certify.logits import logits_engine
+from specc.certify.quality import check_quality
 from specc.certify.request import CertifyRequest
-from specc.certify.verdict import refuse_failed
+from specc.certify.verdict import failure_of_quality, refuse_failed
 from specc.errors import CODES, ExitStatus, SpeccError
+from tests.unit.certify.toy_bundle import toy_bundle
 
 
 def failed(*, parity=(), reference=None, sampler=(), reason="first failure") -> Certificate:
@@ -82,3 +89,33 @@ def test_spc802_an_empty_list_of_prompts_certifies_nothing(tmp_path):
     error = caught.value
     assert (error.code, error.place, error.got) == ("SPC802", "prompts", "no prompt was given")
     assert "at least one prompt" in error.fix
+
+
+def test_spc806_a_target_that_moved_too_far(tmp_path: Path) -> None:
+    """Perplexity over its bound, and under it with too few greedy ids in common."""
+    check = QualityCheck("original", "w4a16", 100, 0.5, 9.0, 0.9, 60.0, 20.0)
+    certificate = replace(failed(reason="moved"), quality=check)
+    with pytest.raises(SpeccError) as caught:
+        refuse_failed(certificate, tmp_path)
+    assert caught.value.code == "SPC806"
+    assert caught.value.got == (
+        "w4a16 has 3.00 times the perplexity of original (at most 2) and its greedy id at 90% of "
+        "positions (at least 60%)"
+    )
+    assert "scheme: w8a16" in caught.value.fix
+    assert failure_of_quality(replace(check, perplexity=21.0)) is None
+    assert failure_of_quality(replace(check, perplexity=21.0, agreement=0.5)) is not None
+    assert failure_of_quality(replace(check, scheme="f32")) is None
+
+
+def test_spc806_a_reference_of_another_model(tmp_path: Path) -> None:
+    manifest = toy_bundle(tmp_path / "reference")
+    other = replace(manifest, model=replace(manifest.model, num_hidden_layers=9))
+    request = CertifyRequest(against=tmp_path / "reference", verify="sizes")
+    logits = logits_engine(tmp_path / "reference", manifest, 1)
+    assert logits is not None
+    with pytest.raises(SpeccError) as caught:
+        check_quality(logits, tmp_path, other, request)
+    assert caught.value.code == "SPC806"
+    assert "is another model" in caught.value.got
+    assert caught.value.fix.startswith("build the same checkpoint with scheme: f32")

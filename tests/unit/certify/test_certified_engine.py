@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from specc.bundle.digests import sha256_from_file
-from specc.bundle.manifest import MANIFEST_FILE, FileSpec, Manifest
+from specc.bundle.manifest import MANIFEST_FILE, FileSpec, Manifest, Numerics
 from specc.bundle.record import text_from_record
 from specc.certify.certificate import certificate_from_bundle
 from specc.certify.logits import logits_after, logits_engine
@@ -28,7 +28,7 @@ def engines(tmp_path_factory) -> TinyEngines:
     return tiny_engines(tmp_path_factory.mktemp("certified"))
 
 
-def bundle_manifest(engines: TinyEngines) -> Manifest:
+def bundle_manifest(engines: TinyEngines, numerics: Numerics = "fastest") -> Manifest:
     """Write the manifest of a bundle whose folder is that of the engines."""
     paths = [path for path in engines.folder.rglob("*") if path.is_file() and path.name != MANIFEST_FILE]
     files = {
@@ -44,6 +44,7 @@ def bundle_manifest(engines: TinyEngines) -> Manifest:
         limits=plan.limits,
         sampling=plan.sampling,
         model=replace(toy.model, vocab_size=plan.target.facts.emitted_vocab_size),
+        numerics=numerics,
     )
     (engines.folder / MANIFEST_FILE).write_text(text_from_record(manifest))
     return manifest
