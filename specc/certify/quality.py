@@ -35,8 +35,7 @@ class QualityBound:
 
 
 BOUNDS: Final[dict[int, QualityBound]] = {8: QualityBound(1.05, 0.9), 4: QualityBound(2.0, 0.6)}
-"""By bits of a weight. SmolLM2-135M, a small model and so a hard case, stays within half of each distance:
-docs/quantization.md has the numbers."""
+"""By bits of a weight. SmolLM2-135M, a hard case, has 1.01 and 0.97 in w8a16, 1.27 and 0.67 in w4a16 (groups of 32)."""
 
 
 def check_quality(logits: LogitsEngine, bundle: Path, manifest: Manifest, request: CertifyRequest) -> QualityCheck:
