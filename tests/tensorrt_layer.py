@@ -11,6 +11,8 @@ import importlib
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -78,8 +80,12 @@ class Registry:
         return self.creators[name, version, namespace]
 
 
-def layer(folder: Path) -> tuple[ModuleType, ModuleType, Registry]:
-    """Return `tensorrt`, `tensorrt.plugin` and the registry of this process; the folder gets the small libraries."""
+@contextmanager
+def layer(folder: Path) -> Iterator[tuple[ModuleType, ModuleType, Registry]]:
+    """Give `tensorrt`, `tensorrt.plugin` and a registry; afterwards no module `tensorrt` is there, as before.
+
+    Once a process: the layer keeps what was registered.
+    """
     source = folder / "nothing.c"
     source.write_text(SOURCE)
     for name in LIBRARIES:
@@ -88,7 +94,8 @@ def layer(folder: Path) -> tuple[ModuleType, ModuleType, Registry]:
         subprocess.run(built, check=True)
         ctypes.CDLL(str(folder / file), mode=ctypes.RTLD_GLOBAL)
     bindings = importlib.import_module("tensorrt_bindings")
-    trt = sys.modules.setdefault("tensorrt", bindings)
+    assert "tensorrt" not in sys.modules
+    trt = sys.modules["tensorrt"] = bindings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trtp = importlib.import_module("tensorrt.plugin")
@@ -98,4 +105,8 @@ def layer(folder: Path) -> tuple[ModuleType, ModuleType, Registry]:
     trt.DimsExprs = lambda length: [None] * length  # type: ignore[attr-defined]
     tensor = sys.modules["tensorrt.plugin._tensor"]
     tensor.SymExprImpl = lambda expression: expression._expr  # type: ignore[attr-defined]
-    return trt, trtp, registry
+    try:
+        yield trt, trtp, registry
+    finally:
+        for name in [name for name in sys.modules if name.split(".")[0] == "tensorrt"]:
+            del sys.modules[name]

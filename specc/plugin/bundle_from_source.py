@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Final
 
 from specc.bundle.digests import key_from_parts, sha256_from_text
 from specc.bundle.failures import coded_failures
@@ -21,6 +22,9 @@ from specc.plugin.operators import OPERATORS
 from specc.plugin.targets import TRITON_VERSION, KernelTarget, target_from_capability
 from specc.plugin.variants import KernelVariant, source_hash
 from specc.progress import Progress
+
+# Each holds Triton and its compiler, some hundred megabytes.
+_MOST_PROCESSES: Final = 8
 
 
 def kernels_in_store(
@@ -83,7 +87,7 @@ def write_kernels(variants: tuple[KernelVariant, ...], target: KernelTarget, fol
     specs = []
     # Spawned, not forked: Triton's settings are read when it is imported, and this process may have imported it.
     context = multiprocessing.get_context("spawn")
-    workers = max(1, min(len(variants), os.cpu_count() or 1))
+    workers = max(1, min(len(variants), os.cpu_count() or 1, _MOST_PROCESSES))
     with (
         tempfile.TemporaryDirectory() as cache,
         ProcessPoolExecutor(workers, context, initializer=_settle, initargs=(cache,)) as pool,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,9 @@ class Layer:
 
 
 @pytest.fixture(scope="module")
-def tensorrt(tmp_path_factory: pytest.TempPathFactory) -> Layer:
-    trt, trtp, registry = layer(tmp_path_factory.mktemp("libraries"))
-    return Layer(trt, trtp, registry, PluginLibrary(trt, trtp))
+def tensorrt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layer]:
+    with layer(tmp_path_factory.mktemp("libraries")) as (trt, trtp, registry):
+        yield Layer(trt, trtp, registry, PluginLibrary(trt, trtp))
 
 
 def empty_kernel(row: OperatorRow, sm: str) -> str:
