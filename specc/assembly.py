@@ -6,9 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Final
 
-from specc.backends import CHECKPOINT_BACKENDS
 from specc.backends.engine_list import engines_in_folder
-from specc.backends.outline import DEPLOY_FOLDER
 from specc.bundle.lock import LOCK_FILE, RecipeLock
 from specc.bundle.manifest import (
     ABI_MAJOR,
@@ -26,6 +24,7 @@ from specc.bundle.record import text_from_record
 from specc.bundle.store import Store
 from specc.checkpoint.chat_template import TEMPLATE_FILE
 from specc.checkpoint.hf_tokenizer import TOKENIZER_FILE
+from specc.deploy.write import write_deployment
 from specc.errors import SpeccBug
 from specc.plan.make import plan_text
 from specc.plan.plan import PLAN_FILE, Plan
@@ -59,9 +58,7 @@ def write_bundle(
     for name in (TOKENIZER_FILE, TEMPLATE_FILE):
         if (tokenizer / name).is_file():
             store.place(tokenizer / name, folder / TOKENIZER_FOLDER / name)
-    if plan.backend.name in CHECKPOINT_BACKENDS:
-        (folder / DEPLOY_FOLDER).mkdir()
-        CHECKPOINT_BACKENDS[plan.backend.name].write_serving(plan, folder / DEPLOY_FOLDER)
+    write_deployment(plan, folder)
     (folder / PLAN_FILE).write_text(plan_text(plan), encoding="utf-8")
     (folder / LOCK_FILE).write_text(text_from_record(lock), encoding="utf-8")
     manifest = manifest_from_plan(plan, lock, tuple(specs), tokenizer, file_specs(folder, store))

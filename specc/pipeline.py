@@ -41,6 +41,7 @@ from specc.certify.gate import pass_gate, request_from_choice
 from specc.certify.request import CertifyRequest
 from specc.checkpoint.source import SourceCheckpoint
 from specc.checkpoint.tokenizer_files import write_tokenizer
+from specc.deploy.write import write_deployment
 from specc.lower.graphs import lowered_in_folder, write_graphs
 from specc.lower.weights import weight_bytes, weights_stay, write_weights
 from specc.plan.choices import check_compiles, choices_from_recipe
@@ -218,7 +219,7 @@ def written_layout(plan: Plan, sources: Sources, out: Path) -> Path:
     draft = build_plan_of_draft(plan)
     if draft is not None and sources.draft is not None:
         models.append((draft, sources.draft))
-    return written_outline(CHECKPOINT_BACKENDS.get(plan.backend.name), plan, models, out)
+    return written_outline(CHECKPOINT_BACKENDS.get(plan.backend.name), plan, models, out, write_deployment)
 
 
 def lock_from_plan(plan: Plan, sources: Sources, digest_from_file: Callable[[Path], str]) -> RecipeLock:

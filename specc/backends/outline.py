@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ def written_outline(
     plan: Plan,
     models: Iterable[tuple[Plan, SourceCheckpoint]],
     out: Path,
+    write_deployment: Callable[[Plan, Path], None],
 ) -> Path:
     """Write `<name>.layout/` whole, in the place of an older one, and return it.
 
@@ -34,6 +35,7 @@ def written_outline(
         plan: of the target.
         models: the plan and the source of each model.
         out: folder of bundles.
+        write_deployment: fills a folder with what a bundle of the plan is started with.
 
     Raises:
         SpeccError: SPC906 the back end makes engines, SPC607 something else has that name, SPC608, SPC609 or SPC612.
@@ -59,6 +61,7 @@ def written_outline(
     with coded_failures(destination):
         try:
             _fill(backend, plan, models, staging)
+            write_deployment(plan, staging)
             if not destination.exists():
                 staging.rename(destination)
             elif not exchange(staging, destination):
@@ -76,6 +79,4 @@ def _fill(
         folder = staging / model.graph.role
         folder.mkdir(parents=True)
         backend.write_outline(model, source, folder)
-    (staging / DEPLOY_FOLDER).mkdir()
-    backend.write_serving(plan, staging / DEPLOY_FOLDER)
     (staging / PLAN_FILE).write_text(plan_text(plan), encoding="utf-8")

@@ -33,6 +33,7 @@ CORE = {
     "graph": {"numpy", "ml_dtypes", "onnx", "onnx_ir"},
     "lower": {"numpy", "ml_dtypes", "onnx", "onnx_ir"},
     "backends": {"numpy", "ml_dtypes", "onnx", "onnx_ir", "yaml"},
+    "deploy": {"jinja2", "yaml"},
     "calibrate": {"numpy"},
     "runtime": {"numpy", "tokenizers", "jinja2"},
     "certify": {"numpy", "onnx"},

@@ -1,0 +1,52 @@
+"""Bundles of a tiny pair for TensorRT-LLM, without weights, and the checks that every kind of deployed file has."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from specc.pipeline import BuildRequest, build
+from specc.progress import silent
+from tests.tiny_models import TinyLlama, llama_folder
+
+RECIPE = """\
+recipe: 1
+name: Pair_of.2
+target: {model: target}
+draft: {kind: model, model: draft}
+gamma: 4
+gpu: {name: h100-sxm-80gb, count: 4}
+backend: {name: tensorrt-llm, flow: serve}
+limits: {max_batch: 8, max_input: 128, max_output: 64}
+"""
+
+
+def recipe_in(folder: Path) -> Path:
+    """Write both models and the recipe; return the recipe."""
+    llama_folder(folder / "target", TinyLlama(stored="bf16", num_hidden_layers=1))
+    llama_folder(folder / "draft", TinyLlama(stored="bf16", seed=1, num_hidden_layers=1))
+    (folder / "r.yaml").write_text(RECIPE)
+    return folder / "r.yaml"
+
+
+def layout_of(recipe: Path, out: Path, *overrides: str, stop_after: Any = "layout") -> Path:
+    request = BuildRequest(recipe, overrides, out, stop_after, False, None, True, False)
+    return build(request, silent, on_wait=lambda _: None).path
+
+
+def shell_problems(script: Path) -> str:
+    """Return what bash, and shellcheck where it is installed, say of a script; empty where they are content."""
+    commands = [["bash", "-n", str(script)]]
+    if shutil.which("shellcheck") is not None:
+        commands.append(["shellcheck", "--severity=style", str(script)])
+    done = [subprocess.run(command, capture_output=True, text=True, check=False) for command in commands]
+    return "".join(run.stdout + run.stderr for run in done)
+
+
+def stub(folder: Path, name: str) -> None:
+    """Put a program into a folder that prints its arguments, one a line."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text('#!/usr/bin/env bash\nprintf "%s\\n" "' + name + '" "$@"\n')
+    (folder / name).chmod(0o755)

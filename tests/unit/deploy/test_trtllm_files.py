@@ -1,0 +1,164 @@
+"""The files beside checkpoints for TensorRT-LLM: scripts that run, fields of the version, commands of the plan."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from specc.catalog.trtllm_versions import row_of_version
+from tests.deployed import layout_of, recipe_in, shell_problems, stub
+
+VERSIONS = ("0.21.0", "1.0.0", "1.1.0", "1.2.1", "1.3.0rc29")
+KINDS = ("draft={kind: model, model: draft}", "draft={kind: ngram}")
+CACHE_KEYS = {"enable_block_reuse", "free_gpu_memory_fraction", "dtype"}
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recipe_in(tmp_path_factory.mktemp("pair"))
+
+
+def bundle(recipe: Path, out: Path, flow: str, version: str = "1.2.1", *overrides: str) -> Path:
+    backend = f'backend={{name: tensorrt-llm, flow: {flow}, version: "{version}"}}'
+    return layout_of(recipe, out, backend, *overrides)
+
+
+def loaded(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def run(script: Path, *arguments: str, cwd: Path, **variables: str) -> list[str]:
+    path = f"{cwd / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {"PATH": path} | variables
+    command = ["bash", str(script), *arguments]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_configurations_hold_fields_of_the_version_alone(recipe: Path, tmp_path: Path, version: str, kind: str) -> None:
+    row = row_of_version(version)
+    assert row is not None
+    fields = row.serve
+    assert fields is not None
+    known = {
+        "decoding_type", "max_draft_len", "max_matching_ngram_size", fields.draft_path, *fields.lengths.values(),
+    }  # fmt: skip
+    known |= {"max_concurrency"} if fields.max_concurrency else set()
+    known |= {"draft_len_schedule"} if fields.schedule != "none" else set()
+    known |= set() if fields.switch_off is None else {fields.switch_off.window, fields.switch_off.threshold}
+    deploy = bundle(recipe, tmp_path, "serve", version, kind) / "deploy"
+    with_drafts, plain = loaded(deploy / "trtllm-serve.yaml"), loaded(deploy / "trtllm-serve-plain.yaml")
+    assert set(with_drafts) <= {"disable_overlap_scheduler", "kv_cache_config", "speculative_config"}
+    assert set(with_drafts["speculative_config"]) <= known
+    assert set(plain) == {"kv_cache_config"}
+    assert set(plain["kv_cache_config"]) <= CACHE_KEYS
+    assert set(with_drafts["kv_cache_config"]) <= CACHE_KEYS
+
+
+@pytest.mark.parametrize("flow", ["serve", "engine"])
+def test_scripts_are_sound_and_executable(recipe: Path, tmp_path: Path, flow: str) -> None:
+    scripts = sorted((bundle(recipe, tmp_path, flow) / "deploy").glob("*.sh"))
+    assert len(scripts) >= 2
+    for script in scripts:
+        assert script.stat().st_mode & stat.S_IXUSR
+        assert not shell_problems(script)
+
+
+def test_the_server_is_started_with_the_plans_sizes(recipe: Path, tmp_path: Path) -> None:
+    folder = bundle(recipe, tmp_path, "serve")
+    stub(tmp_path / "bin", "trtllm-serve")
+    script = folder / "deploy" / "serve.sh"
+    started = run(script, "--log_level", "info", cwd=tmp_path, PORT="9000")
+    options = dict(zip(started[2::2], started[3::2], strict=True))
+    assert started[:2] == ["trtllm-serve", "checkpoints/target"]
+    assert options["--tp_size"] == "4"
+    assert options["--max_batch_size"] == "8"
+    assert int(options["--max_seq_len"]) > 128 + 64
+    assert (options["--extra_llm_api_options"], options["--port"]) == ("deploy/trtllm-serve.yaml", "9000")
+    assert options["--log_level"] == "info"
+    plain = run(script, cwd=tmp_path, SPECULATION="off")
+    assert "deploy/trtllm-serve-plain.yaml" in plain
+    assert "127.0.0.1" in plain
+
+
+def test_engines_are_built_and_run_with_the_plans_commands(recipe: Path, tmp_path: Path) -> None:
+    folder = bundle(recipe, tmp_path, "engine")
+    for program in ("trtllm-build", "mpirun"):
+        stub(tmp_path / "bin", program)
+    commands = json.loads((folder / "deploy" / "trtllm-commands.json").read_text())
+    built = run(folder / "deploy" / "build-engines.sh", cwd=tmp_path)
+    assert built == [*commands["build"]["target"], *commands["build"]["draft"]]
+    prompt = "it's $HOME; `date`"
+    ran = run(folder / "deploy" / "run.sh", prompt, "--top_k", "1", cwd=tmp_path, TRTLLM_EXAMPLES="ex")
+    expected = ["ex/run.py" if argument == "examples/run.py" else argument for argument in commands["run"]]
+    assert ran == [*expected, "--max_output_len", "64", "--input_text", prompt, "--top_k", "1"]
+    plain = run(folder / "deploy" / "run.sh", prompt, cwd=tmp_path, SPECULATION="off")
+    assert plain[:4] == ["mpirun", "-n", "4", "--allow-run-as-root"]  # one process a GPU, no orchestrator
+    assert not [argument for argument in plain if "draft" in argument]
+    assert "/app/tensorrt_llm/examples/run.py" in plain
+
+
+def test_the_image_is_the_release_of_the_version(recipe: Path, tmp_path: Path) -> None:
+    lines = (bundle(recipe, tmp_path, "serve", "1.3.0rc29") / "deploy" / "Dockerfile").read_text().splitlines()
+    assert "FROM ${REGISTRY}/tensorrt-llm/release:1.3.0rc29" in lines
+    assert 'ENTRYPOINT ["/bundle/deploy/serve.sh"]' in lines
+
+
+def test_kubernetes_runs_the_image_on_the_plans_gpus(recipe: Path, tmp_path: Path) -> None:
+    text = (bundle(recipe, tmp_path, "serve") / "deploy" / "kubernetes.yaml").read_text()
+    deployment, service = yaml.safe_load_all(text)
+    assert (deployment["apiVersion"], deployment["kind"]) == ("apps/v1", "Deployment")
+    assert (service["apiVersion"], service["kind"]) == ("v1", "Service")
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    labels = deployment["spec"]["selector"]["matchLabels"]
+    assert labels == pod["metadata"]["labels"] == service["spec"]["selector"] == {"app.kubernetes.io/name": "pair-of-2"}
+    assert deployment["metadata"]["name"] == "pair-of-2"  # the recipe's name is Pair_of.2
+    assert container["image"] == "pair-of-2:1.2.1"
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": 4}}
+    assert {mount["name"] for mount in container["volumeMounts"]} == {item["name"] for item in pod["spec"]["volumes"]}
+    ports = {port["name"] for port in container["ports"]}
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["httpGet"]["port"] in ports
+    assert service["spec"]["ports"][0]["targetPort"] in ports
+
+
+def test_the_job_checks_plans_builds_and_uploads(recipe: Path, tmp_path: Path) -> None:
+    job = loaded(bundle(recipe, tmp_path, "engine") / "deploy" / "github-actions.yml")["jobs"]["bundle"]
+    steps = [step.get("run", step.get("uses", "")) for step in job["steps"]]
+    order = [next(i for i, step in enumerate(steps) if step.startswith(wanted)) for wanted in (
+        "actions/checkout@", "specc check", "specc plan", "specc build", "specc verify", "actions/upload-artifact@",
+    )]  # fmt: skip
+    assert order == sorted(order)
+    upload = job["steps"][-1]["with"]["path"].splitlines()
+    assert f"build/{'Pair_of.2'}" in upload
+    assert job["env"]["RECIPE"] == "recipes/Pair_of.2.yaml"
+    secrets = [step["env"] for step in job["steps"] if "env" in step]
+    assert secrets == [{"HF_TOKEN": "${{ secrets.HF_TOKEN }}"}]
+
+
+@pytest.mark.parametrize("flow", ["serve", "engine"])
+def test_the_readme_has_ten_lines_and_names_files_that_are_there(recipe: Path, tmp_path: Path, flow: str) -> None:
+    folder = bundle(recipe, tmp_path, flow)
+    text = (folder / "README.md").read_text()
+    assert [line.split(".")[0] for line in text.splitlines()[4:]] == [str(number) for number in range(1, 11)]
+    named = {word.strip("`,;.:()").removesuffix("'s") for word in text.replace("`", " ").split() if "deploy/" in word}
+    assert named
+    assert not [name for name in named if not (folder / name).is_file()]
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed; bash -n read the scripts")
+def test_shellcheck_read_the_scripts(recipe: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.sh"
+    bad.write_text("#!/usr/bin/env bash\ncat $1\n")
+    assert "SC2086" in shell_problems(bad)
