@@ -61,6 +61,7 @@ class Point:
         speedup: measured, over plain decoding of the same software.
         fitted: the efficiencies were fixed on it.
         source: where it was read.
+        count: GPUs that share every matrix.
     """
 
     name: str
@@ -75,10 +76,11 @@ class Point:
     fitted: bool
     source: str
     overheads: Overheads = COMPILED
+    count: int = 1
 
     def predicted(self) -> float:
         """Return what the cost model says."""
-        device = device_from_gpu(GPUS[self.gpu], overheads=self.overheads)
+        device = device_from_gpu(GPUS[self.gpu], self.count, overheads=self.overheads)
         assert device is not None
         shape = shape_from_facts(self.target, self.scheme, "f16")
         ar = call_seconds(shape, device, self.batch, 1, self.context)
