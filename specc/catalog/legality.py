@@ -1,7 +1,11 @@
 """From which SM on the back ends of data-centre GPUs run a scheme; what is built of it stands in `capabilities.py`.
 
-Source: the support matrices of TensorRT-LLM 0.18 (precision by architecture; Blackwell's fp4 came later) and of
-TensorRT-RTX 1.4 (precision by compute capability), whose core TensorRT shares.
+Source, looked up on 2026-11-30. TensorRT-LLM: its support matrix of 0.18.2 (Ampere: f32, f16, bf16, int8, int4; Ada and
+Hopper: fp8 besides) and its page on quantization of 1.0 (fp4 on Blackwell). TensorRT: Model Optimizer's support matrix,
+whose formats it deploys (fp4: Blackwell and later; fp8: Ada and later; int4 weights: Ampere and later), and table 2 of
+the support matrix of TensorRT 10.1 for plain types; the support matrix of TensorRT-RTX 1.4, whose core is the same,
+agrees (7.5: f32 and f16 only; bf16 and weight-only int8 and int4 from 8.6; fp8 from 8.9; fp4 on 12.0).
+int8 activations on SM 7.5 are in TensorRT's table, while Model Optimizer names Ampere.
 """
 
 from __future__ import annotations
