@@ -215,26 +215,24 @@ def _show_prediction(outlook: Prediction | Unpredicted) -> None:
         return
     middle, low, high = outlook.acceptance.mid, outlook.acceptance.low, outlook.acceptance.high
     shown = ", ".join(f"{m:.2f} ({a:.2f}-{b:.2f})" for a, m, b in zip(low, middle, high, strict=True))
-    ends = (
-        f"no batch up to {outlook.crossover_limit}"
-        if outlook.crossover_batch is None
-        else f"batch {outlook.crossover_batch}"
-    )
     best = "0 at batch 1: AR decoding is the fastest"
     if outlook.best_gamma:
         best = f"{outlook.best_gamma} at batch 1"
     if outlook.break_even is not None:
         best += f"; with an acceptance of {outlook.break_even:.2f} it would gain nothing"
     source = textwrap.wrap(outlook.acceptance.source, WIDTH)
+    read = f"an AR step reads {outlook.ar_experts:g} of {outlook.experts} a layer, verifying {outlook.verify_experts:g}"
+    experts = [("experts", read)] if outlook.experts else []
     show_pairs(
         [
             ("prediction", f"for {outlook.workload}, {outlook.context} cached tokens a request"),
             ("accepted", shown),
             *(("from" if line is source[0] else "", line) for line in source),
             ("best gamma", best),
-            ("AR is faster", f"from {ends}" if outlook.crossover_batch is not None else f"at {ends}"),
+            ("AR is faster", outlook.slower_batches if outlook.gammas else "nothing is drafted"),
             ("one step", (f"AR {outlook.ar_step_ms:g} ms, verifying {outlook.verify_step_ms:g} ms, "
              f"drafting and rest {outlook.drafting_ms:g} ms")),
+            *experts,
             ("first token", f"AR {outlook.ar_ttft_ms:g} ms, with the draft {outlook.ttft_ms:g} ms"),
         ]
     )  # fmt: skip

@@ -7,6 +7,7 @@ from `specc/plan/roofline.py`, or after a build from the measured step costs in 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -109,24 +110,28 @@ class RoundCosts(ABC):
         tokens = round_seconds / self.ar_seconds(batch)
         return acceptance_from_mal(tokens, gamma) if gamma > 0 and tokens <= gamma + 1 else None
 
-    def crossover(self, acceptance: Acceptance, max_gamma: int, limit: int = CROSSOVER_LIMIT) -> int | None:
-        """Return the smallest batch from which no gamma pays, by halving; None: it pays up to the limit.
+    def paying_batches(
+        self, acceptance: Acceptance, max_gamma: int, limit: int = CROSSOVER_LIMIT
+    ) -> tuple[int, int | None] | None:
+        """Return the smallest batch at which a gamma pays and the smallest from which none does; None: none pays.
 
-        The gain falls with the batch except where a fixed overhead still shrinks, so the search is over a falling
-        function once the first batch pays.
+        The second is None where speculation still pays at `limit`, the largest batch that is looked at. Powers of two
+        are tried and the two borders found by halving. Small batches of a mixture of experts may lose where larger ones
+        gain: verifying one text reads more experts, while many rows reach all of them anyhow.
         """
-        if self.best_gamma(acceptance, 1, max_gamma) == 0:
-            return 1
-        low, high = 1, limit
-        if self.best_gamma(acceptance, high, max_gamma) > 0:
+
+        def pays(batch: int) -> bool:
+            return self.best_gamma(acceptance, batch, max_gamma) > 0
+
+        tried = sorted({1 << power for power in range(limit.bit_length())} | {limit})
+        paying = [place for place, batch in enumerate(tried) if pays(batch)]
+        if not paying:
             return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.best_gamma(acceptance, middle, max_gamma) > 0:
-                low = middle
-            else:
-                high = middle
-        return high
+        first, last = paying[0], paying[-1]
+        begin = 1 if first == 0 else _border(tried[first - 1], tried[first], pays)
+        if tried[last] == limit:
+            return begin, None
+        return begin, _border(tried[last], tried[last + 1], lambda batch: not pays(batch))
 
     def tokens(self, acceptance: Acceptance, gamma: int) -> Interval:
         """Return the expected tokens of a round, the target's own included."""
@@ -182,3 +187,14 @@ class CostModel(RoundCosts):
     def spread(self) -> float:
         """Return the share that the validation found."""
         return SPREAD
+
+
+def _border(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """Return the smallest number above `low` that holds, where `low` does not and `high` does."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high

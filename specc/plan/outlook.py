@@ -72,6 +72,8 @@ def outlook_from_models(recipe: Recipe, models: Models, limits: LimitsSpec, give
         batches=tuple(sorted({limits.max_batch, recipe.require.at_batch})),
         context=typical_context(limits),
         devices=recipe.gpu.count,
+        experts=models.target.experts,
+        experts_per_token=models.target.experts_per_token,
     )
     outlook = prediction_from_model(model, given.acceptance, asked)
     if model is None or not isinstance(outlook, Prediction):

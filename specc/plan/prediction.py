@@ -14,6 +14,7 @@ from specc.plan.calls import PredictedCalls
 from specc.plan.cost import CROSSOVER_LIMIT, Acceptance, Interval, RoundCosts, rounded
 from specc.plan.device import SPREAD
 from specc.plan.priors import prior_for
+from specc.plan.shape import distinct_experts
 
 LARGEST_SHOWN_BATCH: Final = 64
 NO_DRAFTER: Final = Acceptance((0.0,), (0.0,), (0.0,), "nothing is drafted")
@@ -66,12 +67,18 @@ class Prediction:
         batches: ascending.
         break_even: acceptance of every position at which batch 1 gains nothing with the best gamma; None: with no
             drafts, or not even when all are accepted.
-        crossover_batch: the smallest batch at which no gamma gains; None: not up to `crossover_limit`.
+        pays_from: the smallest batch at which a gamma gains; None: no batch up to `crossover_limit`. Above 1 with
+            experts, or with a target so small that a round's overhead outweighs the gain of few rows.
+        crossover_batch: the smallest batch from which no gamma gains; None: they gain at `crossover_limit`, or nothing
+            is drafted.
         ar_step_ms, verify_step_ms, drafting_ms: batch 1: an AR step, the call that verifies the best gamma, drafting
             and the rest of the round.
+        experts, ar_experts, verify_experts: of a layer: how many there are, and how many of them an AR step and the
+            call that verifies the best gamma are expected to read at batch 1; 0 without experts, or where calls were
+            measured.
         ar_ttft_ms, ttft_ms: first token, of AR decoding and with the draft model's prefill.
         model_spread: share by which the cost model itself may miss; part of every interval.
-        crossover_limit: the largest batch that was looked at for it.
+        crossover_limit: the largest batch that was looked at for both.
         calls: the cost model's single calls; None where measured step costs stand in its place.
         costs: whether calls cost what the model says, or what was measured of a bundle.
     """
@@ -84,10 +91,14 @@ class Prediction:
     gammas: tuple[GammaLine, ...]
     batches: tuple[BatchLine, ...]
     break_even: float | None
+    pays_from: int | None
     crossover_batch: int | None
     ar_step_ms: float
     verify_step_ms: float
     drafting_ms: float
+    experts: int
+    ar_experts: float
+    verify_experts: float
     ar_ttft_ms: float
     ttft_ms: float
     model_spread: float = SPREAD
@@ -101,6 +112,16 @@ class Prediction:
         if self.best_gamma:
             return self.best_gamma
         return max(self.gammas, key=lambda line: line.speedup.mid).gamma if self.gammas else 0
+
+    @property
+    def slower_batches(self) -> str:
+        """The batches at which AR decoding is faster, in words that follow "faster"."""
+        if self.pays_from is None and self.gammas:
+            return "from batch 1"
+        begins = None if self.pays_from in (None, 1) else f"below batch {self.pays_from}"
+        ends = None if self.crossover_batch is None else f"from batch {self.crossover_batch}"
+        named = " and ".join(part for part in (begins, ends) if part is not None)
+        return named or f"at no batch up to {self.crossover_limit}"
 
     def at_batch(self, batch: int) -> BatchLine:
         """Return the line of the largest listed batch that is not above the given one."""
@@ -131,6 +152,7 @@ class Asked:
         crossover_limit: the end of the gain is looked for up to this batch.
         context: cached tokens of a row.
         devices: how many share every matrix.
+        experts, experts_per_token: of a layer, to say how many of them a call reads; 0 without.
     """
 
     draft_kind: str
@@ -141,6 +163,8 @@ class Asked:
     devices: int = 1
     largest_shown: int = LARGEST_SHOWN_BATCH
     crossover_limit: int = CROSSOVER_LIMIT
+    experts: int = 0
+    experts_per_token: int = 0
 
 
 def prediction_from_model(model: RoundCosts | None, measured: Acceptance | None, asked: Asked) -> Outlook:
@@ -159,6 +183,7 @@ def prediction_from_model(model: RoundCosts | None, measured: Acceptance | None,
         return Unpredicted("not predicted", reason)
     best = model.best_gamma(acceptance, 1, asked.max_gamma)
     break_even = model.break_even(1, best)
+    paying = model.paying_batches(acceptance, asked.max_gamma, asked.crossover_limit)
     ar_ttft, ttft = model.ttft_seconds()
     return Prediction(
         kind="predicted",
@@ -171,17 +196,23 @@ def prediction_from_model(model: RoundCosts | None, measured: Acceptance | None,
             _batch_line(model, acceptance, batch, asked) for batch in shown_batches(asked.batches, asked.largest_shown)
         ),
         break_even=None if break_even is None else rounded(break_even),
-        crossover_batch=(
-            model.crossover(acceptance, asked.max_gamma, asked.crossover_limit) if asked.max_gamma else None
-        ),
+        pays_from=None if paying is None else paying[0],
+        crossover_batch=(1 if paying is None else paying[1]) if asked.max_gamma else None,
         ar_step_ms=rounded(model.ar_seconds(1) * 1e3),
         verify_step_ms=rounded(model.verify_seconds(1, best) * 1e3),
         drafting_ms=rounded(model.drafting_seconds(1, best) * 1e3),
+        experts=asked.experts,
+        ar_experts=rounded(_experts(asked, 1)),
+        verify_experts=rounded(_experts(asked, best + 1)),
         ar_ttft_ms=rounded(ar_ttft * 1e3),
         ttft_ms=rounded((ttft if asked.max_gamma else ar_ttft) * 1e3),
         model_spread=model.spread(),
         crossover_limit=asked.crossover_limit,
     )
+
+
+def _experts(asked: Asked, tokens: int) -> float:
+    return distinct_experts(asked.experts, asked.experts_per_token, tokens)
 
 
 def acceptance_of_kind(kind: str, workload: Workload) -> Acceptance | None:

@@ -60,9 +60,17 @@ _SPS: Final = (
     f"{_SPEC_BENCH}, draft of 68M, 5 drafts, over six tasks; interval: acceptances 0.53 to 0.82 of T5 pairs "
     "(arXiv:2211.17192, table 2)"
 )
+_BY_TASK: Final = (
+    "Spec-Bench leader board (hemingkx/Spec-Bench, 3090 and A100), Vicuna-7B, 13B and 33B, greedy: MAL over all tasks "
+    "times the task's speed-up over that of all; middle: the median, interval: the span of the four tables"
+)
 _MTP: Final = (
-    "DeepSeek-V3 (arXiv:2412.19437): second token accepted at 85 to 90 %, taken for 3 drafts; "
+    "DeepSeek-V3 (arXiv:2412.19437, section 5.4.3): second token accepted at 85 to 90 %, taken for 3 drafts; "
     "lower: V3-0324, 7 drafts, MAL 3.20"
+)
+_MTP_BY_TASK: Final = (
+    "ggml-org/llama.cpp pull request 22673, Qwen3.6-35B-A3B, 4 drafts, one prompt of a kind, 22 to 192 tokens; "
+    "interval: its prompts from explaining to code"
 )
 _EDITS: Final = (
     f"{_SPEC_BENCH}, prompt look-up over six tasks; upper: edits of given code, over all steps "
@@ -87,16 +95,34 @@ _DSPARK_ROWS: Final[dict[Workload, Prior]] = {
 _LOOK_UP: Final[dict[Workload, Prior]] = {
     "chat": Prior(1.30, 1.48, 1.74, 4, _PLD),
     "code": Prior(1.48, 1.74, 2.96, 5, _EDITS),
-    "summarisation": Prior(1.74, 2.31, 2.60, 10, f"{_SPEC_BENCH}, from the speed-ups: 2.31 against 1.55 at MAL 1.74"),
+    "math": Prior(1.69, 1.77, 1.82, 10, f"{_BY_TASK}, prompt look-up"),
+    "summarisation": Prior(2.18, 2.54, 2.64, 10, f"{_BY_TASK}, prompt look-up"),
+}
+_MODEL: Final[dict[Workload, Prior]] = {
+    "chat": Prior(2.08, 2.29, 3.87, 5, _SPS),
+    "math": Prior(2.11, 2.25, 2.37, 5, f"{_BY_TASK}, draft of 68M"),
+    "summarisation": Prior(2.20, 2.47, 2.50, 5, f"{_BY_TASK}, draft of 68M"),
+}
+_MEDUSA: Final[dict[Workload, Prior]] = {
+    "chat": Prior(2.58, 2.62, 2.68, 5, f"{_BY_TASK}, Medusa"),
+    "math": Prior(2.64, 2.68, 2.73, 5, f"{_BY_TASK}, Medusa"),
+    "summarisation": Prior(2.05, 2.09, 2.23, 5, f"{_BY_TASK}, Medusa"),
+}
+_MTP_ROWS: Final[dict[Workload, Prior]] = {
+    "chat": Prior(2.56, 3.19, 3.44, 3, _MTP),
+    "code": Prior(3.31, 3.43, 4.17, 4, _MTP_BY_TASK),
+    "math": Prior(3.31, 3.92, 4.17, 4, _MTP_BY_TASK),
+    "summarisation": Prior(3.31, 3.79, 4.17, 4, _MTP_BY_TASK),
 }
 PRIORS: Final[dict[str, dict[Workload, Prior]]] = {
     "ngram": _LOOK_UP,
     "suffix": _LOOK_UP,
-    "model": {"chat": Prior(2.08, 2.29, 3.87, 5, _SPS)},
+    "model": _MODEL,
+    "medusa": _MEDUSA,
     "eagle3": _EAGLE3,
     "dflash": _DFLASH,
     "dspark": _DSPARK_ROWS,
-    "mtp": {"chat": Prior(2.56, 3.19, 3.44, 3, _MTP)},
+    "mtp": _MTP_ROWS,
 }
 """By kind of drafter. Kinds and workloads without a row have no published measurement that this project knows."""
 

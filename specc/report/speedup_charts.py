@@ -112,10 +112,8 @@ def gamma_chart(outlook: Prediction, modelled: Prediction | None = None) -> Char
 
 
 def crossover_text(outlook: Prediction) -> str:
-    """Return where speculation stops paying, in words."""
-    if outlook.crossover_batch is None:
-        return f"AR decoding is faster at no batch up to {outlook.crossover_limit}"
-    return f"AR decoding is faster from batch {outlook.crossover_batch}"
+    """Return where speculation does not pay, in words."""
+    return f"AR decoding is faster {outlook.slower_batches}"
 
 
 def _with_crossover(lines: list[tuple[float, Interval]], ends: int | None) -> list[tuple[float, Interval]]:

@@ -52,6 +52,10 @@ def test_backend_rows_name_rows(backend) -> None:
         assert support.compute_dtype in DTYPES
 
 
+def test_every_gpu_says_where_its_facts_were_read() -> None:
+    assert all(len(row.source) > 40 for row in GPUS.values() if row.name != "cpu")
+
+
 def test_tensorrt_rtx_leaves_data_centre_gpus_to_others() -> None:
     assert BACKENDS["tensorrt-rtx"].compute_capabilities == ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
     assert "7.5" not in BACKENDS["tensorrt-rtx"].schemes["bf16"].compute_capabilities

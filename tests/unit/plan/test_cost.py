@@ -24,9 +24,10 @@ from specc.plan.priors import PRIORS, acceptance_from_mal, prior_for
 from specc.plan.roofline import call_seconds, prefill_seconds
 from specc.plan.shape import distinct_experts, eagle3_shape, shape_from_facts
 from specc.speculation.expected import geometric_expected_tokens
-from tests.published_speedups import LLAMA_8B, QWEN3_1_7B
+from tests.published_speedups import LLAMA_8B, QWEN3_1_7B, VICUNA_7B, llama_like
 from tests.stated_source import SMOLLM2_FACTS
 
+LLAMA_70B = llama_like(8192, 28672, 80, (64, 8), 128256)
 SHAPE = shape_from_facts(LLAMA_8B, "f16", "f16")
 SMALL = shape_from_facts(QWEN3_1_7B, "f16", "f16")
 REAL = [row for row in GPUS.values() if row.name != "cpu"]
@@ -92,12 +93,35 @@ def test_break_even_is_where_the_gain_ends() -> None:
 def test_the_crossover_is_the_first_batch_without_a_gain() -> None:
     model = CostModel(SHAPE, None, on("l4"), 256, 512)
     acceptance = flat(0.4, 0.5, 0.6)
-    batch = model.crossover(acceptance, 8)
-    assert batch is not None
-    assert model.best_gamma(acceptance, batch, 8) == 0
-    assert model.best_gamma(acceptance, batch - 1, 8) > 0
-    assert model.crossover(flat(0.0, 0.0, 0.0), 8) == 1
-    assert CostModel(SHAPE, None, on("l4"), 100_000, 512).crossover(acceptance, 8) is None  # caches dominate
+    paying = model.paying_batches(acceptance, 8)
+    assert paying is not None
+    begin, end = paying
+    assert begin == 1
+    assert end is not None
+    assert model.best_gamma(acceptance, end, 8) == 0
+    assert model.best_gamma(acceptance, end - 1, 8) > 0
+    assert model.paying_batches(flat(0.0, 0.0, 0.0), 8) is None
+    for limit in (1, end - 1, end, end + 5):
+        assert model.paying_batches(acceptance, 8, limit) == (1, end if limit >= end else None)
+    assert CostModel(SHAPE, None, on("l4"), 100_000, 512).paying_batches(acceptance, 8) == (1, None)  # caches dominate
+
+
+def test_experts_may_lose_alone_and_gain_together() -> None:
+    """One text's drafts read more experts; many rows reach all of them anyhow."""
+    facts = replace(
+        LLAMA_8B, hidden_size=2048, num_hidden_layers=48, num_key_value_heads=4, head_dim=128,
+        layers=(LayerFacts(0, "main", experts=True),) * 48,
+        experts=ExpertFacts(num_experts=128, num_experts_per_tok=8, moe_intermediate_size=768, norm_topk_prob=True),
+    )  # fmt: skip
+    model = CostModel(shape_from_facts(facts, "fp8", "fp8"), None, on("h100-sxm-80gb", 2), 1024, 512)
+    acceptance = flat(0.3, 0.43, 0.6)
+    paying = model.paying_batches(acceptance, 8)
+    assert paying is not None
+    begin, end = paying
+    assert begin > 1
+    assert model.best_gamma(acceptance, 1, 8) == model.best_gamma(acceptance, begin - 1, 8) == 0
+    assert model.best_gamma(acceptance, begin, 8) > 0
+    assert end is None or end > begin
 
 
 @pytest.mark.parametrize("batch", [1, 64])
@@ -131,6 +155,26 @@ def test_verifying_reads_more_experts_than_a_step() -> None:
 def test_devices_share_the_work_and_pay_for_it() -> None:
     one, four = (call_seconds(SHAPE, on("h100-sxm-80gb", count), 1, 1, 1000) for count in (1, 4))
     assert one / 4 < four < one
+
+
+def test_two_sums_a_layer_between_devices_move_what_a_ring_moves() -> None:
+    """By hand: 2 (n - 1) / n of 2-byte activations, 32 layers, two sums each of 8 us and 50 GB/s."""
+    linked = replace(IDEAL, link_bytes=50e9, count=4)
+    alone = replace(IDEAL, bandwidth_bytes=4e12, flops={"f16": 4e15})
+    moved = 2 * 3 / 4 * 5 * 4096 * 2
+    added = call_seconds(SHAPE, linked, 1, 5, 500) - call_seconds(SHAPE, alone, 1, 5, 500)
+    assert added == pytest.approx(2 * 32 * (8e-6 + moved / 50e9), rel=1e-9)
+
+
+def test_the_case_that_everybody_quotes() -> None:
+    """70B and 7B at f16 on 3 TB/s, 4 drafts, acceptance 0.8: E = 3.36, c = 0.1, 2.4 times AR; AR at 47 ms a token."""
+    device = replace(IDEAL, bandwidth_bytes=3e12)
+    target, draft = (shape_from_facts(facts, "f16", "f16") for facts in (LLAMA_70B, VICUNA_7B))
+    model = CostModel(target, draft, device, 1, 512)
+    assert geometric_expected_tokens(0.8, 4) == pytest.approx(3.36, abs=0.005)
+    assert model.ar_seconds(1) == pytest.approx(0.047, abs=0.001)
+    assert model.drafting_seconds(1, 4) / 4 / model.ar_seconds(1) == pytest.approx(0.1, abs=0.006)
+    assert model.speedup((0.8,) * 4, 1, 4) == pytest.approx(2.4, abs=0.05)
 
 
 def test_types_that_a_device_lacks_run_in_wider_ones() -> None:

@@ -71,6 +71,7 @@ def test_lines_agree_with_each_other() -> None:
         assert line.user_tokens.mid == pytest.approx(line.ar_user_tokens * line.speedup.mid, rel=2e-3)
         assert line.gpu_tokens.mid == pytest.approx(line.user_tokens.mid * line.batch, rel=2e-3)
     if outlook.crossover_batch is not None:
+        assert outlook.pays_from == 1
         assert all((line.gamma > 0) == (line.batch < outlook.crossover_batch) for line in outlook.batches)
     assert shown_batches((96,))[-1] == 96
 

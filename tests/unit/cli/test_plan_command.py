@@ -1,0 +1,70 @@
+"""What `specc plan` prints of a model whose weights are elsewhere: all that planning promises, in 80 columns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specc.cli.main import status_from_arguments
+from specc.errors import ExitStatus
+
+MOE = {
+    "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144,
+    "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "norm_topk_prob": True,
+    "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936,
+    "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "hidden_act": "silu",
+    "tie_word_embeddings": False, "decoder_sparse_step": 1, "mlp_only_layers": [],
+}  # fmt: skip
+RECIPE = """recipe: 1
+name: experts
+target: {model: m, scheme: fp8, kv_cache: fp8}
+draft: ngram
+gpu: {name: h100-sxm-80gb, count: 2}
+backend: tensorrt-llm
+"""
+
+
+@pytest.fixture
+def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    (tmp_path / "config.json").write_text(json.dumps(MOE))
+
+    def run(*arguments: str) -> str:
+        files = ["plan", str(tmp_path / "recipe.yaml"), "--config", str(tmp_path / "config.json")]
+        assert status_from_arguments([*files, *arguments]) == ExitStatus.DONE
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_a_mixture_of_experts_on_two_gpus(planned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = planned()
+    for name in (
+        "weights: experts",
+        "runtime context",
+        "fits     yes, ",
+        "at most  batch ",
+        "AR is faster",
+        "first token",
+    ):
+        assert name in shown, name
+    assert "experts       an AR step reads 8 of 128 a layer, verifying " in shown
+    assert "AR is faster  below batch " in shown  # one text's drafts read more experts
+    assert "AR tok/s  user tok/s  GPU tok/s" in shown
+    assert max(map(len, shown[shown.index("memory of one GPU") :].splitlines())) <= 80
+
+
+def test_json_has_all_of_it(planned) -> None:
+    plan = json.loads(planned("--json", "--workload", "summarisation"))
+    assert {item["kind"] for item in plan["memory"]} == {"weights", "caches", "scratch", "runtime"}
+    assert plan["fit"]["needed_bytes"] == sum(item["bytes"] for item in plan["memory"])
+    assert plan["fit"]["remedies"] == []
+    prediction = plan["prediction"]
+    assert prediction["verify_experts"] > prediction["ar_experts"] == 8
+    assert prediction["verify_step_ms"] > prediction["ar_step_ms"]
+    first = prediction["batches"][0]
+    assert first["gpu_tokens"]["mid"] == pytest.approx(first["user_tokens"]["mid"] / 2, rel=2e-3)
+    assert prediction["ttft_ms"] == prediction["ar_ttft_ms"]  # look-up drafters read no prompt
