@@ -17,6 +17,7 @@ assert triton.knobs.runtime.interpret, "tests/conftest.py asks for the interpret
 
 TORCH = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32}
 Arrays = dict[str, np.ndarray[Any, Any]]
+PADDED = 60000.0
 Tensors = dict[str, torch.Tensor]
 
 
@@ -27,18 +28,20 @@ class KernelChain:
         mode: a key of CHAINS.
         dtype: of the logits, which `run` takes as float32 and rounds.
         candidates: of truncated sampling.
+        padding: ids of the head beyond the vocabulary, with logits larger than any.
     """
 
-    def __init__(self, mode: str, candidates: int, dtype: LogitsDtype = "f32") -> None:
+    def __init__(self, mode: str, candidates: int, dtype: LogitsDtype = "f32", padding: int = 3) -> None:
         self.rows = [OPERATORS[name] for name in CHAINS[mode]]
-        self.dtype, self.candidates, self.programs = dtype, candidates, 0
+        self.dtype, self.candidates, self.padding, self.programs = dtype, candidates, padding, 0
 
     def run(self, names: list[str], feeds: Arrays) -> list[np.ndarray[Any, Any]]:
         """Return outputs by name, as a session of ONNX Runtime does."""
         tensors = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in feeds.items()}
-        tensors["logits"] = tensors["logits"].to(TORCH[self.dtype])
+        size = tensors["logits"].shape[2]
+        logits = torch.nn.functional.pad(tensors["logits"], (0, self.padding), value=PADDED)
+        tensors["logits"] = logits.to(TORCH[self.dtype])
         for row in self.rows:
-            size = tensors["logits"].shape[2]
             self.programs += launched(row, tensors, self.dtype, vocab_size=size, candidates=self.candidates)
         return [tensors[name].numpy() for name in names]
 

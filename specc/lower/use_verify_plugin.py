@@ -1,7 +1,8 @@
 """Pass: verify with the plugin's kernels where the plan says so: the call of `specc::Verify` becomes their chain.
 
-Inputs, outputs and rules are those of the call; nothing else of the graph changes but a conversion of the logits to
-float32 that only the call read: kernels read the head's own dtype, half the bytes.
+Inputs, outputs and rules are those of the call. Nothing else of the graph changes but what stood between the head and
+the call and only the call read: kernels read the head's result as it is, in its own dtype and with its padding, so that
+the logits are not copied.
 """
 
 from __future__ import annotations
@@ -51,21 +52,23 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
         assert new is not None
         new.name, new.type, new.shape = old.name, old.type, old.shape
         old.replace_all_uses_with(new, replace_graph_outputs=True)
-    converted = call.inputs[0]
+    between = call.inputs[0]
     model.graph.remove(call, safe=True)
-    if converted is not logits and converted is not None and not converted.uses() and not converted.is_graph_output():
-        conversion = converted.producer()
-        assert conversion is not None
-        model.graph.remove(conversion, safe=True)
+    while between is not None and between is not logits and not between.uses() and not between.is_graph_output():
+        unread = between.producer()
+        assert unread is not None
+        between = unread.inputs[0]
+        model.graph.remove(unread, safe=True)
     model.functions.clear()
 
 
 def _own_logits(logits: ir.Value | None, graph: GraphPlan) -> ir.Value | None:
-    """Return the head's result in its own dtype where the logits are nothing but its conversion to float32."""
-    producer = None if logits is None else logits.producer()
-    if producer is None or producer.op_type != "Cast" or graph.compute_dtype == "f32":
-        return logits
-    return producer.inputs[0]
+    """Return the head's result where the logits are nothing but it, converted to float32 and without its padding."""
+    for operator in ("Slice",) if graph.compute_dtype == "f32" else ("Cast", "Slice"):
+        producer = None if logits is None else logits.producer()
+        if producer is not None and producer.op_type == operator:
+            logits = producer.inputs[0]
+    return logits
 
 
 def _width(model: ir.Model) -> int:

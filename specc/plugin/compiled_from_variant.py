@@ -126,7 +126,7 @@ def _signature(row: OperatorRow, variant: KernelVariant, names: list[str]) -> tu
             hints[place,] = _DIVISIBLE  # TensorRT's buffers begin at multiples of 256 bytes
         elif name in row.scalars:
             signature[name] = "i32"
-            if name in ("V", "H") and variant.aligned and variant.dtype != "any":
+            if name in ("W", "H") and variant.aligned and variant.dtype != "any":
                 hints[place,] = _DIVISIBLE
         else:
             signature[name] = "constexpr"

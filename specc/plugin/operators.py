@@ -25,7 +25,8 @@ class TensorRow:
 
     Attributes:
         dtype: None is that of the logits.
-        shape: sizes by letter, as in docs/engine-abi.md; NT tiles, ROWS = B R; VALUES and IDS are the mode's fields.
+        shape: sizes by letter, as in docs/engine-abi.md; W ids of the head with its padding; NT tiles;
+            ROWS = B R; VALUES and IDS are the mode's fields.
     """
 
     dtype: ElementDtype | None
@@ -75,7 +76,7 @@ class OperatorRow:
 _ROW: Final[tuple[Size, ...]] = ("B", "R")
 
 TENSORS: Final[dict[str, TensorRow]] = {
-    "logits": TensorRow(None, ("B", "R", "V")),
+    "logits": TensorRow(None, ("B", "R", "W")),
     "input_ids": TensorRow("i64", ("B", "S")),
     "num_tokens": TensorRow("i64", ("B",)),
     "past_lengths": TensorRow("i64", ("B",)),
@@ -89,7 +90,7 @@ TENSORS: Final[dict[str, TensorRow]] = {
     "q_ids": TensorRow("i64", ("B", "R", "KQ")),
     "q_probs": TensorRow("f32", ("B", "R", "KQ")),
     "hidden": TensorRow(None, ("B", "R", "H")),
-    "weight": TensorRow(None, ("VW", "H")),
+    "weight": TensorRow(None, ("W", "H")),
     "last_logit": TensorRow("f32", _ROW),
     "last_id": TensorRow("i32", _ROW),
     "scratch": TensorRow("i64", ("B", "R", CANDIDATES)),
@@ -116,23 +117,23 @@ _TILES: Final = (("BLOCK_V", TILE),)
 _ROWS: Final = (
     OperatorRow(
         "RowThresholds", "row_thresholds", COUPLED,
-        inputs=("logits", "temperature", "top_k", "top_p", "min_p"), scalars=("R", "V", "K"),
+        inputs=("logits", "temperature", "top_k", "top_p", "min_p"), scalars=("R", "V", "W", "K"),
         outputs=(*_LAST, "scratch"), grid=("ROWS",), constants=(("BLOCK_V", 2 * TILE), ("BLOCK_K", CANDIDATES)),
         tile=0, num_warps=8,
     ),
     OperatorRow(
         "GreedyPartials", "row_partials", GREEDY,
-        inputs=("logits",), scalars=("V", "NT"), outputs=_PARTIALS, grid=("ROWS", "NT"),
+        inputs=("logits",), scalars=("V", "W", "NT"), outputs=_PARTIALS, grid=("ROWS", "NT"),
         constants=(("MODE", GREEDY), *_TILES, ("BLOCK_Q", 64)),
     ),
     OperatorRow(
         "CoupledPartials", "row_partials", COUPLED,
-        inputs=("logits", "past_lengths", "logit_rows", "temperature", "seed", *_LAST), scalars=("R", "V", "NT"),
+        inputs=("logits", "past_lengths", "logit_rows", "temperature", "seed", *_LAST), scalars=("R", "V", "W", "NT"),
         outputs=_PARTIALS, grid=("ROWS", "NT"), constants=(("MODE", COUPLED), *_TILES, ("BLOCK_Q", 64)),
     ),
     OperatorRow(
         "RejectionPartials", "row_partials", REJECTION,
-        inputs=("logits", *_CALL, "temperature", "seed", *_LAST, *_Q), scalars=("R", "S", "V", "KQ", "NT"),
+        inputs=("logits", *_CALL, "temperature", "seed", *_LAST, *_Q), scalars=("R", "S", "V", "W", "KQ", "NT"),
         outputs=_PARTIALS, grid=("ROWS", "NT"), constants=(("MODE", REJECTION), *_TILES, ("BLOCK_Q", 64)),
     ),
     OperatorRow(
@@ -160,7 +161,7 @@ _ROWS: Final = (
         "ResidualPartials", "residual_partials", REJECTION,
         inputs=("logits", "past_lengths", "logit_rows", "temperature", "seed", *_LAST, *_Q, "num_accepted",
                 "own_token", "row_weights"),
-        scalars=("R", "V", "KQ", "NT"), outputs=("race_values", "race_ids"), grid=("B", "NT"), constants=_TILES,
+        scalars=("R", "V", "W", "KQ", "NT"), outputs=("race_values", "race_ids"), grid=("B", "NT"), constants=_TILES,
     ),
     OperatorRow(
         "EmitTokens", "emit_tokens", REJECTION,

@@ -157,7 +157,7 @@ class PluginLibrary:
         return self._bundle.kernel(variant_of(row.name, dtype, length))
 
     def _row_length(self, row: OperatorRow, sizes: _Sizes) -> int:
-        length = sizes.of("H" if "H" in row.scalars else "V")
+        length = sizes.of("H" if "H" in row.scalars else "W")
         return length if isinstance(length, int) else int(length.constant_value())
 
     def _dtype(self, name: str) -> Vendor:

@@ -30,7 +30,7 @@ class KernelVariant:
     Attributes:
         operator: key of OPERATORS.
         dtype: of the logits or hidden states; `any` where the kernel reads neither.
-        aligned: the row length, V or H, is a multiple of 16.
+        aligned: the row length, W or H, is a multiple of 16.
     """
 
     operator: str
@@ -50,9 +50,9 @@ def variant_of(operator: str, dtype: LogitsDtype, row_length: int) -> KernelVari
     return KernelVariant(operator, dtype, aligned=row_length % ALIGNED == 0)
 
 
-def variants_of_chain(mode: AcceptanceMode, dtype: LogitsDtype, vocab_size: int) -> tuple[KernelVariant, ...]:
-    """Return what one verification needs."""
-    return tuple(variant_of(operator, dtype, vocab_size) for operator in CHAINS[mode])
+def variants_of_chain(mode: AcceptanceMode, dtype: LogitsDtype, head_size: int) -> tuple[KernelVariant, ...]:
+    """Return what one verification needs; head_size is W, the ids of the head with its padding."""
+    return tuple(variant_of(operator, dtype, head_size) for operator in CHAINS[mode])
 
 
 def all_variants() -> tuple[KernelVariant, ...]:

@@ -29,8 +29,9 @@ def test_kept_ids_equal_the_oracles(dtype: str, levels: int) -> None:
     """Rows of every kind of truncation, in a vocabulary of more than one block, with 100 candidates."""
     rng, size, candidates = np.random.default_rng(0), 2500, 100
     logits = rng.integers(-levels, levels, (7, 1, size)) if levels else rng.standard_normal((7, 1, size)) * 3
-    tensors = {"logits": torch.from_numpy(logits).to(TORCH[dtype])}
-    logits = tensors["logits"].float().numpy()
+    logits = torch.from_numpy(logits).to(TORCH[dtype])
+    tensors = {"logits": torch.nn.functional.pad(logits, (0, 12), value=1000)}  # the head's padding
+    logits = logits.float().numpy()
     sampling = SamplingRows(
         temperature=np.array([1, 1, 1, 0.5, 2, 1, 0], dtype=np.float32),
         top_k=np.array([0, 7, 0, 0, 40, 5000, 3]),

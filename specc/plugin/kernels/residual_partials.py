@@ -9,21 +9,21 @@ import triton
 import triton.language as tl
 
 from specc.plugin.kernels.noise import exponential, noise_bits
-from specc.plugin.kernels.rows import LOWEST, NO_ID, RESIDUAL, kept_ids, lowest_at_largest
+from specc.plugin.kernels.rows import LOWEST, NO_ID, RESIDUAL, kept_ids, logits_of_tile, lowest_at_largest
 
 
 @triton.jit
 def residual_partials(
     logits, past_lengths, logit_rows, temperature, seed, last_logit, last_id, q_ids, q_probs, num_accepted, own_token,
     row_weights,
-    R, V, KQ, NT,
+    R, V, W, KQ, NT,
     race_values, race_ids,
     BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write the winners of a tile: of max(p - q, 0), and of p for where nothing is left.
 
     Args:
-        logits: [B,R,V], float32, float16 or bfloat16.
+        logits: [B,R,W], float32, float16 or bfloat16; ids from V on are padding of the head.
         past_lengths, seed: int64 [B]. logit_rows: int64 [B,R]. temperature: float32 [B].
         last_logit, last_id: of `row_thresholds`. q_ids, q_probs: int64, float32 [B,R,KQ].
         num_accepted, own_token, row_weights: of `chain_judge`.
@@ -40,7 +40,7 @@ def residual_partials(
         row = b * R + j
         at = tile * BLOCK_V + tl.arange(0, BLOCK_V)
         inside = at < V
-        numbers = tl.load(logits + row * V + at, inside, LOWEST).to(tl.float32)
+        numbers = logits_of_tile(logits + row * W, at, V, W)
         kept = kept_ids(numbers, at, inside, tl.load(last_logit + row), tl.load(last_id + row))
         weight = tl.exp((numbers - tl.load(row_weights + b * 2)) / tl.load(temperature + b))
         p = tl.where(kept, weight / tl.load(row_weights + b * 2 + 1), 0.0)

@@ -14,6 +14,7 @@ from specc.plugin.kernels.rows import (
     NO_ID,
     VALUES_OF_MODE,
     draft_of_row,
+    logits_of_tile,
     q_of_draft,
     store_partials,
 )
@@ -58,14 +59,14 @@ def row_settings(
 def row_partials(
     logits, input_ids, num_tokens, past_lengths, logit_rows, num_draft, temperature, seed, last_logit, last_id, q_ids,
     q_probs,
-    R, S, V, KQ, NT,
+    R, S, V, W, KQ, NT,
     values, ids,
     MODE: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_Q: tl.constexpr,
 ):  # fmt: skip
     """Write partials of a tile.
 
     Args:
-        logits: [B,R,V], float32, float16 or bfloat16.
+        logits: [B,R,W], float32, float16 or bfloat16; ids from V on are padding of the head.
         input_ids: int64 [B,S]. num_tokens, past_lengths, num_draft, seed: int64 [B]. logit_rows: int64 [B,R].
         temperature: float32 [B].
         last_logit, last_id: float32, int32 [B,R], the last kept id of a row (`row_thresholds`).
@@ -81,7 +82,7 @@ def row_partials(
     )  # fmt: skip
     at = tile * BLOCK_V + tl.arange(0, BLOCK_V)
     inside = at < V
-    numbers = tl.load(logits + row.to(tl.int64) * V + at, inside, LOWEST).to(tl.float32)
+    numbers = logits_of_tile(logits + row.to(tl.int64) * W, at, V, W)
     place = row * NT + tile
     fields: tl.constexpr = VALUES_OF_MODE[MODE]
     marks: tl.constexpr = IDS_OF_MODE[MODE]

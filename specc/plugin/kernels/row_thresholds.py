@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from specc.plugin.kernels.rows import COLDEST, LOWEST, NO_ID
+from specc.plugin.kernels.rows import COLDEST, LOWEST, NO_ID, logits_of_tile
 
 SIGN = tl.constexpr(0x80000000)
 ALL = tl.constexpr(0xFFFFFFFF)
@@ -40,14 +40,14 @@ def float_from_mark(mark):
 
 
 @triton.jit
-def digit_of_rank(row_logits, prefix, need, V, SHIFT: tl.constexpr, BLOCK_V: tl.constexpr):
+def digit_of_rank(row_logits, prefix, need, V, W, SHIFT: tl.constexpr, BLOCK_V: tl.constexpr):
     """Return the prefix with one digit more of the `need`-th largest of those that begin with it, and its rank left."""
     digits = tl.arange(0, BINS)
     counts = tl.zeros((BINS,), tl.int32)
     for start in range(0, V, BLOCK_V):
         at = start + tl.arange(0, BLOCK_V)
         inside = at < V
-        key = ordered_from_float(tl.load(row_logits + at, inside, LOWEST).to(tl.float32))
+        key = ordered_from_float(logits_of_tile(row_logits, at, V, W))
         if SHIFT < 24:
             inside = inside & ((key >> (SHIFT + 8)) == prefix)
         counts += tl.histogram(((key >> SHIFT) & 0xFF).to(tl.int32), BINS, mask=inside)
@@ -58,14 +58,14 @@ def digit_of_rank(row_logits, prefix, need, V, SHIFT: tl.constexpr, BLOCK_V: tl.
 
 
 @triton.jit
-def collect_candidates(row_logits, out, prefix, need, V, SHIFT: tl.constexpr, BLOCK_V: tl.constexpr):
+def collect_candidates(row_logits, out, prefix, need, V, W, SHIFT: tl.constexpr, BLOCK_V: tl.constexpr):
     """Store what begins above prefix, and the first `need` that begin with it, as key and id in one int64."""
     taken = 0
     level = 0
     for start in range(0, V, BLOCK_V):
         at = start + tl.arange(0, BLOCK_V)
         inside = at < V
-        key = ordered_from_float(tl.load(row_logits + at, inside, LOWEST).to(tl.float32))
+        key = ordered_from_float(logits_of_tile(row_logits, at, V, W))
         begins = key >> SHIFT
         equal = (inside & (begins == prefix)).to(tl.int32)
         among_first = level + tl.cumsum(equal, axis=0) <= need
@@ -97,14 +97,14 @@ def earlier_candidates(out, marks, first, temperature, K, BLOCK_K: tl.constexpr)
 @triton.jit
 def row_thresholds(
     logits, temperature, top_k, top_p, min_p,
-    R, V, K,
+    R, V, W, K,
     last_logit, last_id, scratch,
     DIGITS: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Write the last kept id of a row; of a row that keeps every id, minus infinity and the largest int32.
 
     Args:
-        logits: [B,R,V], float32, float16 or bfloat16.
+        logits: [B,R,W], float32, float16 or bfloat16; ids from V on are padding of the head.
         temperature, top_p, min_p: float32 [B]. top_k: int64 [B].
         K: candidates, at most V and at most BLOCK_K.
         last_logit, last_id: float32, int32 [B,R].
@@ -121,13 +121,13 @@ def row_thresholds(
     last = LOWEST
     last_kept = NO_ID
     if truncated & (warmth >= COLDEST):
-        row_logits = logits + row.to(tl.int64) * V
+        row_logits = logits + row.to(tl.int64) * W
         prefix = tl.full((), 0, tl.uint32)
         need = K
         for digit in tl.static_range(DIGITS):
-            prefix, need = digit_of_rank(row_logits, prefix, need, V, 24 - 8 * digit, BLOCK_V)
+            prefix, need = digit_of_rank(row_logits, prefix, need, V, W, 24 - 8 * digit, BLOCK_V)
         out = scratch + row.to(tl.int64) * BLOCK_K
-        collect_candidates(row_logits, out, prefix, need, V, 32 - 8 * DIGITS, BLOCK_V)
+        collect_candidates(row_logits, out, prefix, need, V, W, 32 - 8 * DIGITS, BLOCK_V)
         tl.debug_barrier()  # other threads wrote the candidates
         entry = tl.arange(0, BLOCK_K)
         marks = tl.load(out + entry, entry < K, EMPTY)

@@ -66,6 +66,12 @@ def q_of_draft(q_ids, q_probs, row, draft, V, KQ, BLOCK_Q: tl.constexpr):
 
 
 @triton.jit
+def logits_of_tile(row_logits, at, V, W):
+    """Return a row's logits at `at`, float32, minus infinity from V on; loads end at W, where aligned rows end."""
+    return tl.where(at < V, tl.load(row_logits + at, at < W, LOWEST).to(tl.float32), LOWEST)
+
+
+@triton.jit
 def kept_ids(logits, ids, inside, last_logit, last_id):
     """Return which ids the row may pick: those not after its last kept one, by logit, then by id."""
     return inside & ((logits > last_logit) | ((logits == last_logit) & (ids <= last_id)))

@@ -20,6 +20,8 @@ from specc.speculation.modes import TypicalSpec
 from tests.tiny_engines import facts_from_sizes, tiny_graph_plan
 from tests.tiny_models import TinyLlama
 
+# From the head's result to the logits of the call: its padding off, and to float32.
+BETWEEN = ("emitted_logits", "logits_f32")
 FACTS = facts_from_sizes(TinyLlama())
 
 
@@ -37,7 +39,7 @@ def lowered(graph: GraphPlan, backend: str) -> ir.Model:
 def rest_of(model: ir.Model) -> list[bytes]:
     """Return what is not verification: every other node as the file's bytes, inputs and outputs."""
     graph = ir.to_proto(model).graph
-    nodes = [node for node in graph.node if node.domain != "specc" and node.name != "logits_f32"]
+    nodes = [node for node in graph.node if node.domain != "specc" and node.name not in BETWEEN]
     return [item.SerializeToString(deterministic=True) for item in (*nodes, *graph.input, *graph.output)]
 
 
@@ -87,22 +89,25 @@ def test_a_node_says_how_the_parser_finds_the_plugin() -> None:
     }
 
 
-def test_kernels_read_the_heads_own_dtype() -> None:
-    model = lowered(plan("greedy"), "tensorrt")
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+def test_kernels_read_the_heads_result_as_it_is(dtype: str) -> None:
+    model = lowered(plan("greedy", compute_dtype=dtype), "tensorrt")
     partials = next(node for node in model.graph if node.op_type == plugin_name("GreedyPartials"))
     producer = partials.inputs[0].producer()  # type: ignore[union-attr]
     assert producer is not None
-    assert producer.op_type in ("MatMul", "Slice")
-    assert not [node for node in model.graph if node.name == "logits_f32"]
+    assert producer.op_type == "MatMul"
+    assert not [node for node in model.graph if node.name in BETWEEN]
 
 
-@pytest.mark.parametrize(("dtype", "features"), [("f32", ()), ("f16", ("logits",)), ("f16", ("token_logprobs",))])
+@pytest.mark.parametrize(
+    ("dtype", "features"), [("f32", ("logits",)), ("f16", ("logits",)), ("f16", ("token_logprobs",))]
+)
 def test_logits_that_others_read_in_float32_stay(dtype: str, features: tuple[str, ...]) -> None:
     graph = plan("greedy", compute_dtype=dtype, features=features)
     native, model = lowered(graph, "tensorrt-rtx"), lowered(graph, "tensorrt")
     assert rest_of(native) == rest_of(model)
-    names = [[node.name for node in found.graph if node.name == "logits_f32"] for found in (native, model)]
-    assert names[0] == names[1]
+    kept = [[node.name for node in found.graph if node.name in BETWEEN] for found in (native, model)]
+    assert kept[0] == kept[1] == list(BETWEEN[: 1 if dtype == "f32" else 2])
 
 
 def test_what_the_kernels_cannot_do_is_a_bug_of_the_plan() -> None:
