@@ -6,3 +6,6 @@ from typing import Final
 
 TRTLLM_IMAGE: Final = "tensorrt-llm/release"
 """Has trtllm-serve, trtllm-build and the examples of the version that is its tag."""
+TRITON_IMAGE: Final = "tritonserver"
+TRITON_TAG: Final = "25.12-py3"
+"""With the Python back end, which starts specc's own runtime."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,7 @@ class Rendered:
 
     Attributes:
         template: below `templates/deploy`.
-        file: path in the bundle.
+        file: path in the bundle; `{label}` stands for the bundle's label.
         executable: a script.
     """
 
@@ -48,15 +48,16 @@ def deploy_environment() -> jinja2.Environment:
     return environment
 
 
-def write_rendered(rendered: Rendered, values: dict[str, object], bundle: Path) -> None:
+def write_rendered(rendered: Rendered, values: Mapping[str, object], bundle: Path, *, label: str) -> None:
     """Write one file below the bundle's folder.
 
     Args:
         rendered: which.
         values: records by the name that the template knows them by.
         bundle: the folder.
+        label: of the bundle.
     """
-    path = bundle / rendered.file
+    path = bundle / rendered.file.format(label=label)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(deploy_environment().get_template(rendered.template).render(values), encoding="utf-8")
     if rendered.executable:

@@ -11,12 +11,15 @@ import yaml
 from specc.backends.tensorrt_llm.engine_arguments import commands_from_plan, run_arguments
 from specc.backends.tensorrt_llm.serve import serve_arguments, serve_options
 from specc.bundle.manifest import LimitsSpec
-from specc.catalog.images import TRTLLM_IMAGE
+from specc.catalog.images import TRITON_IMAGE, TRITON_TAG, TRTLLM_IMAGE
+from specc.plan.cost import rounded
 from specc.plan.plan import Plan
+from specc.plan.prediction import Prediction
 from specc.plan.trtllm_plan import TrtllmPlan
 from specc.version import __version__
 
 PORT: Final = 8000
+TRITON_METRICS_PORT: Final = 8002
 LABEL_LENGTH: Final = 50
 """Kubernetes takes 63 characters; suffixes as `-bundle` need some of them."""
 RUNNER: Final = "examples/run.py"
@@ -35,9 +38,12 @@ class Deployment:
         base_image: what it starts from, below NVIDIA's namespace of a registry.
         gpus: of one replica.
         port: of HTTP.
+        metrics_port: where Prometheus asks.
         ready_path: answers with 200 once requests are taken.
         limits: of the bundle.
         drafts: tokens that are drafted a step at first.
+        extra: of specc's installation, which brings what builds and runs such bundles.
+        break_even_length: tokens of a round with which the cost model expects no gain in batch 1; None: not predicted.
         specc_version: that rendered the files.
     """
 
@@ -48,9 +54,12 @@ class Deployment:
     base_image: str
     gpus: int
     port: int
+    metrics_port: int
     ready_path: str
     limits: LimitsSpec
     drafts: int
+    extra: str
+    break_even_length: float | None
     specc_version: str
 
 
@@ -90,9 +99,32 @@ def deployment_from_trtllm(plan: Plan, trtllm: TrtllmPlan) -> Deployment:
         base_image=f"{TRTLLM_IMAGE}:{trtllm.version}",
         gpus=trtllm.target.world_size,
         port=PORT,
+        metrics_port=PORT,
         ready_path="/health",
         limits=plan.limits,
         drafts=trtllm.speculation.max_draft_len,
+        extra="cpu",
+        break_even_length=_break_even_length(plan),
+        specc_version=__version__,
+    )
+
+
+def deployment_from_engines(plan: Plan, extra: str) -> Deployment:
+    """Return the values of a bundle that specc's runtime serves, in Triton Inference Server."""
+    return Deployment(
+        name=plan.name,
+        label=label_from_name(plan.name),
+        title=f"Triton Inference Server over specc's runtime, back end {plan.backend.name}",
+        tag=__version__,
+        base_image=f"{TRITON_IMAGE}:{TRITON_TAG}",
+        gpus=1 if plan.backend.compute_capabilities else 0,
+        port=PORT,
+        metrics_port=TRITON_METRICS_PORT,
+        ready_path="/v2/health/ready",
+        limits=plan.limits,
+        drafts=plan.limits.default_gamma,
+        extra=extra,
+        break_even_length=_break_even_length(plan),
         specc_version=__version__,
     )
 
@@ -129,3 +161,11 @@ def _run_command(arguments: list[str]) -> RunCommand:
 def label_from_name(name: str) -> str:
     """Return `llama70b-h100-w4a16` for `Llama70B_h100.w4a16`: what Docker and Kubernetes take as a name."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower())[:LABEL_LENGTH].strip("-")
+
+
+def _break_even_length(plan: Plan) -> float | None:
+    """Return the AR steps that a round costs: with so many tokens of a round speculation gains nothing."""
+    prediction = plan.prediction
+    if not isinstance(prediction, Prediction) or not prediction.best_drafting_gamma or not prediction.ar_step_ms:
+        return None
+    return rounded((prediction.verify_step_ms + prediction.drafting_ms) / prediction.ar_step_ms)

@@ -8,9 +8,31 @@ from typing import Final
 from specc.backends import CHECKPOINT_BACKENDS
 from specc.backends.outline import DEPLOY_FOLDER
 from specc.deploy.render import Rendered, write_rendered
-from specc.deploy.values import deployment_from_trtllm, engine_commands, serve_commands
+from specc.deploy.values import (
+    Deployment,
+    EngineCommands,
+    ServeCommands,
+    deployment_from_engines,
+    deployment_from_trtllm,
+    engine_commands,
+    serve_commands,
+)
 from specc.plan.plan import Plan
 
+TRITON: Final = (
+    Rendered("triton.README.md.j2", "README.md"),
+    Rendered("serve-triton.sh.j2", "deploy/serve.sh", executable=True),
+    Rendered("smoke-test-triton.sh.j2", "deploy/smoke-test.sh", executable=True),
+    Rendered("triton.Dockerfile.j2", "deploy/Dockerfile"),
+    Rendered("triton/config.pbtxt.j2", "deploy/triton/{label}/config.pbtxt"),
+    Rendered("triton/model.py.j2", "deploy/triton/{label}/1/model.py"),
+    Rendered("kubernetes.yaml.j2", "deploy/kubernetes.yaml"),
+    Rendered("prometheus-rules.yaml.j2", "deploy/prometheus-rules.yaml"),
+    Rendered("grafana-dashboard.json.j2", "deploy/grafana-dashboard.json"),
+    Rendered("github-actions.yml.j2", "deploy/github-actions.yml"),
+)
+"""Specc's own engines, which its runtime serves."""
+EXTRAS: Final[dict[str, str]] = {"onnxruntime": "cpu", "tensorrt-rtx": "rtx"}
 FILES: Final[dict[str, tuple[Rendered, ...]]] = {
     "tensorrt-llm/serve": (
         Rendered("trtllm-serve.README.md.j2", "README.md"),
@@ -32,21 +54,31 @@ FILES: Final[dict[str, tuple[Rendered, ...]]] = {
 
 
 def write_deployment(plan: Plan, bundle: Path) -> None:
-    """Write what a bundle is started, watched and rebuilt with; nothing where specc's own runtime needs no more.
+    """Write what a bundle is started, watched and rebuilt with.
 
     Args:
         plan: of the target.
         bundle: the folder, without `deploy/`.
     """
+    (bundle / DEPLOY_FOLDER).mkdir()
     trtllm = plan.backend.trtllm
     if trtllm is None:
-        return
-    (bundle / DEPLOY_FOLDER).mkdir()
+        deployment = deployment_from_engines(plan, EXTRAS[plan.backend.name])
+        return _write(TRITON, deployment, {}, bundle)
     CHECKPOINT_BACKENDS[plan.backend.name].write_serving(plan, bundle / DEPLOY_FOLDER)
-    values: dict[str, object] = {"bundle": deployment_from_trtllm(plan, trtllm)}
-    if trtllm.flow == "serve":
-        values["serve"] = serve_commands(trtllm, plan.limits)
-    else:
-        values["engine"] = engine_commands(trtllm, plan.limits)
-    for rendered in FILES[f"{plan.backend.name}/{trtllm.flow}"]:
-        write_rendered(rendered, values, bundle)
+    commands: dict[str, ServeCommands | EngineCommands] = (
+        {"serve": serve_commands(trtllm, plan.limits)}
+        if trtllm.flow == "serve"
+        else {"engine": engine_commands(trtllm, plan.limits)}
+    )
+    return _write(FILES[f"{plan.backend.name}/{trtllm.flow}"], deployment_from_trtllm(plan, trtllm), commands, bundle)
+
+
+def _write(
+    files: tuple[Rendered, ...],
+    deployment: Deployment,
+    commands: dict[str, ServeCommands | EngineCommands],
+    bundle: Path,
+) -> None:
+    for rendered in files:
+        write_rendered(rendered, {"bundle": deployment, **commands}, bundle, label=deployment.label)
