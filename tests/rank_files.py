@@ -88,9 +88,12 @@ def _layer(config: dict[str, Any], tp: int, dtype: str) -> dict[str, tuple[str, 
         others["mlp.router.weight"] = ("F32", (experts, hidden))
     else:
         matrices |= {"mlp.fc": (inner, hidden), "mlp.gate": (inner, hidden), "mlp.proj": (hidden, inner)}
-    rowwise = config["quantization"]["quant_algo"] == "FP8_PER_CHANNEL_PER_TOKEN"
+    algorithm = config["quantization"]["quant_algo"]
+    rowwise, static = algorithm == "FP8_PER_CHANNEL_PER_TOKEN", algorithm == "FP8"
     for name, shape in matrices.items():
-        others[f"{name}.weight"] = ("F8_E4M3" if rowwise else dtype, shape)
+        others[f"{name}.weight"] = ("F8_E4M3" if rowwise or static else dtype, shape)
+        if static:
+            others |= {f"{name}.{scale}_scaling_factor": ("F32", (1,)) for scale in ("weights", "activation")}
         if rowwise:
             others[f"{name}.per_channel_scale"] = ("F32", shape[:-1])
     if config["attn_bias"]:

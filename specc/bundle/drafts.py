@@ -88,4 +88,16 @@ class SelfDraftSpec:
     context: int
 
 
-DraftSpec: TypeAlias = NgramDraftSpec | SuffixDraftSpec | NoDraftSpec | ModelDraftSpec | SelfDraftSpec
+@dataclass(frozen=True)
+class HeadDraftSpec:
+    """A drafter that another program runs, over the target's hidden states or with layers of its checkpoint.
+
+    Attributes:
+        model: hub id of the head, which that program loads itself; None where the target's checkpoint holds it.
+    """
+
+    kind: Literal["eagle3", "mtp", "pard", "dflash", "dspark"]
+    model: str | None
+
+
+DraftSpec: TypeAlias = NgramDraftSpec | SuffixDraftSpec | NoDraftSpec | ModelDraftSpec | SelfDraftSpec | HeadDraftSpec

@@ -19,7 +19,18 @@ ComputeDtype: TypeAlias = Literal["f32", "f16", "bf16"]
 ModelFeature: TypeAlias = Literal["a mixture of experts", "soft-capped attention scores"]
 
 ACCEPTANCE_MODES: Final[tuple[str, ...]] = ("greedy", "coupled", "rejection", "block", "typical")
-DRAFT_KINDS: Final[tuple[str, ...]] = ("ngram", "suffix", "none", "model", "self", "eagle3")
+DRAFT_KINDS: Final[tuple[str, ...]] = (
+    "ngram",
+    "suffix",
+    "none",
+    "model",
+    "self",
+    "eagle3",
+    "mtp",
+    "pard",
+    "dflash",
+    "dspark",
+)
 FEATURES: Final[tuple[FeatureName, ...]] = ("logits", "token_logprobs")
 
 
@@ -211,7 +222,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         refused_features={},
         acceptance=("greedy", "coupled", "rejection"),
         plugin_acceptance=(),
-        draft_kinds=("ngram", "none", "model"),
+        draft_kinds=("ngram", "none", "model", "eagle3", "mtp", "pard", "dflash", "dspark"),
         features=(),
         logits_variant=False,
         static_capacity=True,

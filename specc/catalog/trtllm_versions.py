@@ -47,6 +47,7 @@ class SpeculativeFields:
         schedule: what the keys of `draft_len_schedule` are: the smallest batch of an entry, or the largest.
         scheduled: kinds whose number of drafts follows it.
         switch_off: None where there is none.
+        draft_by_id: whether a head may be named by its hub id; elsewhere it must be a folder of the server's.
         rejection_sampling: field that turns on rejection sampling; None where drafts are only compared.
         config_flag: option of trtllm-serve that takes the YAML.
     """
@@ -60,6 +61,7 @@ class SpeculativeFields:
     scheduled: tuple[str, ...]
     switch_off: SwitchOff | None
     rejection_sampling: str | None
+    draft_by_id: bool = False
     config_flag: str = "--extra_llm_api_options"
 
 
@@ -158,6 +160,7 @@ VERSIONS: Final[tuple[TrtllmVersionRow, ...]] = (
             scheduled=_TWO_MODELS,
             switch_off=SwitchOff("acceptance_window", "acceptance_length_threshold", "tokens"),
             rejection_sampling=None,
+            draft_by_id=True,
         ),
         source="1.2.1: nine names, SaveState among them; {1: 4, 4: 2, 8: 0} drafts 2 from batch 4 on",
     ),
@@ -201,6 +204,7 @@ VERSIONS: Final[tuple[TrtllmVersionRow, ...]] = (
             scheduled=("eagle3", "mtp"),
             switch_off=SwitchOff("acceptance_rate_window_size", "acceptance_rate_threshold", "ratio"),
             rejection_sampling="use_rejection_sampling",
+            draft_by_id=True,
             config_flag="--config",
         ),
         source="1.3.0rc29: a union told apart by its literals; {4: 4, 8: 2} drafts 2 from batch 5 to 8, 0 beyond",

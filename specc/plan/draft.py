@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from specc.bundle.drafts import DraftSpec, ModelDraftSpec, NgramDraftSpec, NoDraftSpec, SelfDraftSpec, SuffixDraftSpec
+from specc.bundle.drafts import (
+    DraftSpec,
+    HeadDraftSpec,
+    ModelDraftSpec,
+    NgramDraftSpec,
+    NoDraftSpec,
+    SelfDraftSpec,
+    SuffixDraftSpec,
+)
 from specc.bundle.manifest import LimitsSpec
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
@@ -21,7 +29,7 @@ from specc.plan.plan import DraftPlan, GraphPlan, Plan, TargetPlan
 from specc.plan.profiles import draft_profiles
 from specc.plan.same_tokens import check_same_tokens
 from specc.plan.weights import QuantizedModel, stored_bits, weights_from_choice
-from specc.recipe.models import Eagle3Draft, ModelDraft, NgramDraft, NoDraft, SelfDraft, SuffixDraft
+from specc.recipe.models import Eagle3Draft, HeadDraft, ModelDraft, NgramDraft, NoDraft, SelfDraft, SuffixDraft
 from specc.recipe.schema import Recipe
 from specc.speculation.modes import DRAFT_SUPPORT, MODES
 
@@ -57,6 +65,11 @@ class DraftDecision:
     demand: ModelDemand | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def facts(self) -> ModelFacts | None:
+        """Facts of the model that drafts; None without one."""
+        return None if self.model is None else self.model.model.facts
+
 
 def draft_from_recipe(inputs: DraftInputs) -> DraftDecision:
     """Decide what drafts.
@@ -76,8 +89,13 @@ def draft_from_recipe(inputs: DraftInputs) -> DraftDecision:
             return _standalone(inputs)
         case SelfDraft(layers=layers):
             return _first_layers(inputs, layers)
-        case Eagle3Draft():
-            raise SpeccBug("a drafter that no back end feeds was planned")
+        case Eagle3Draft() | HeadDraft() as draft:
+            return DraftDecision(HeadDraftSpec(draft.kind, None if draft.model is None else _hub_id(draft.model)))
+
+
+def _hub_id(reference: str) -> str:
+    """Return `owner/name` of a reference to the hub."""
+    return reference.removeprefix("hf://")
 
 
 def _suffix(draft: SuffixDraft) -> SuffixDraftSpec:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specc.bundle.manifest import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 from specc.catalog.capabilities import FEATURES
@@ -20,7 +22,7 @@ from specc.plan.prediction import Outlook, Prediction
 from specc.plan.profiles import profiles_from_limits
 from specc.plan.remedies import Setting, remedies_from_demand, remedies_text
 from specc.plan.sampling import sampling_from_recipe
-from specc.plan.shape import shape_from_facts
+from specc.plan.shape import eagle3_shape, shape_from_facts
 from specc.plan.trtllm import Pair, demand_of_trtllm, trtllm_from_recipe, trtllm_notes
 from specc.plan.typical import acceptance_notes, typical_from_recipe
 from specc.plan.weights import QuantizedModel, quantization_notes, stored_bits, weights_from_choice
@@ -54,13 +56,13 @@ def plan_from_recipe(
     draft = draft_from_recipe(DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source))
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, draft), lengths.limits, given)
     lengths = _with_best_gamma(recipe, choices, source.facts.max_position_embeddings, lengths, prediction)
-    drafting = None if draft.model is None else draft.model.model.facts
-    trtllm = trtllm_from_recipe(recipe, choices, Pair(facts, drafting, draft.spec), lengths.limits, prediction)
+    pair = Pair(facts, draft.spec, draft.facts, source, draft_source)
+    trtllm = trtllm_from_recipe(recipe, choices, pair, lengths.limits, prediction)
     demand = demand_of_trtllm(_demand(choices, facts, graph, draft, lengths), trtllm)
     fit = _checked_fit(recipe, choices, demand)
     notes = (*choices.notes, *lengths.notes, *model_notes, *acceptance_notes(recipe), *sampling_notes)
-    notes += (*_scheme_notes(source, choices.scheme, graph), *trtllm_notes(recipe, trtllm))
-    if draft_source is not None and choices.draft_scheme is not None:
+    notes += _scheme_notes(source, choices.scheme, graph) if trtllm is None else trtllm_notes(recipe, trtllm)
+    if draft_source is not None and choices.draft_scheme is not None and trtllm is None:
         drafts = graph if draft.model is None else draft.model.graph
         notes += tuple(f"draft: {note}" for note in _scheme_notes(draft_source, choices.draft_scheme, drafts))
     return Plan(
@@ -95,12 +97,13 @@ def plan_text(plan: Plan) -> str:
 
 
 def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, draft: DraftDecision) -> Models:
-    model = draft.model
+    model, cache = draft.model, recipe.target.kv_cache or choices.support.compute_dtype
+    drafting = None if draft.spec.kind != "eagle3" else eagle3_shape(facts, choices.scheme, cache)
+    if model is not None:
+        drafting = shape_from_facts(model.model.facts, model.model.scheme, model.graph.compute_dtype)
     return Models(
-        target=shape_from_facts(facts, choices.scheme, recipe.target.kv_cache or choices.support.compute_dtype),
-        draft=None
-        if model is None
-        else shape_from_facts(model.model.facts, model.model.scheme, model.graph.compute_dtype),
+        target=shape_from_facts(facts, choices.scheme, cache),
+        draft=drafting,
         draft_kind=recipe.draft.kind,
     )
 
@@ -188,7 +191,8 @@ def _certify_notes(recipe: Recipe) -> tuple[str, ...]:
 def _demand(choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftDecision, lengths: Lengths) -> Demand:
     dtype = choices.support.compute_dtype
     target = ModelDemand(facts, choices.scheme, stored_bits(facts, graph, choices.scheme), dtype, dtype)
-    return Demand(target, draft.demand, lengths.limits, 1, choices.backend.name, choices.acceptance)
+    drafting = replace(target, form="eagle3") if draft.spec.kind == "eagle3" else draft.demand
+    return Demand(target, drafting, lengths.limits, 1, choices.backend.name, choices.acceptance)
 
 
 def _checked_fit(recipe: Recipe, choices: Choices, demand: Demand) -> Fit | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,29 +17,33 @@ from specc.catalog.trtllm_versions import (
     row_of_version,
 )
 from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
 from specc.plan.choices import Choices
 from specc.plan.memory import Demand
 from specc.plan.prediction import Outlook
-from specc.plan.trtllm_models import model_plan, refused
+from specc.plan.trtllm_models import has_static_scales, model_plan, refused
 from specc.plan.trtllm_plan import TrtllmModelPlan, TrtllmPlan
 from specc.plan.trtllm_speculation import speculation_from_prediction
-from specc.recipe.models import ModelDraft
+from specc.recipe.models import Eagle3Draft, HeadDraft, ModelDraft
 from specc.recipe.schema import BackendChoice, Recipe
 
 LEAST_NUM_TOKENS: Final = 8192
 """trtllm-build's own default of max_num_tokens."""
+HUB_ID: Final = re.compile(r"(hf://)?[A-Za-z0-9][\w.-]*/[\w.-]+")
 ENGINE_KINDS: Final = ("model", "ngram", "none")
 """Drafters of the engine flow: the others need architectures of their own there, or engines that never were."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The models of a plan as far as it is decided: facts for the bundle's lengths, the draft's or None."""
+    """The models of a plan as far as it is decided: facts for the bundle's lengths and sources, the draft's or None."""
 
     target: ModelFacts
-    draft: ModelFacts | None
     spec: DraftSpec
+    draft: ModelFacts | None
+    source: SourceCheckpoint
+    draft_source: SourceCheckpoint | None
 
 
 def trtllm_from_recipe(
@@ -68,6 +73,7 @@ def trtllm_from_recipe(
     target = model_plan(
         recipe, "target", recipe.target, pair.target,
         scheme=choices.scheme, flow=flow, sizes=_sizes(recipe, stated), limits=limits,
+        static_scales=has_static_scales(pair.source),
     )  # fmt: skip
     draft = _draft_plan(recipe, choices, pair, limits, flow=flow, target=target)
     longest = limits.max_length + 1  # prompt, answer and drafts together must stay below what was built
@@ -146,6 +152,11 @@ def _check_draft(recipe: Recipe, flow: Flow, version: str, fields: SpeculativeFi
         why = f"TensorRT-LLM {version} has no such drafter in the flow {flow}"
         fix = "draft.kind: " + " or ".join(known) + ("" if flow == "serve" else "; or flow: serve")
         raise refused(recipe, ("draft", "kind"), f"a draft of kind {kind}", why, fix)
+    head = recipe.draft.model if isinstance(recipe.draft, Eagle3Draft | HeadDraft) else None
+    if head is not None and fields is not None and not (fields.draft_by_id and HUB_ID.fullmatch(head)):
+        why = "trtllm-serve loads the head itself, by its hub id, from version 1.2 on"
+        fix = f'model: owner/name on the hub, with version: "{DEFAULT_VERSION}"'
+        raise refused(recipe, ("draft", "model"), f"the head {head} with version {version}", why, fix)
     if recipe.acceptance == "rejection" and fields is not None and fields.rejection_sampling is None:
         why = f"the PyTorch back end of {version} compares drafts with what it sampled"
         raise refused(recipe, ("acceptance",), "acceptance rejection", why, "acceptance: coupled, or flow: engine")
@@ -164,7 +175,8 @@ def _draft_plan(
 ) -> TrtllmModelPlan | None:
     """Return the layout of a draft model: in engines of its own on one GPU, else split as the target is."""
     choice = recipe.draft
-    if not isinstance(choice, ModelDraft) or pair.draft is None or choices.draft_scheme is None:
+    source = pair.draft_source
+    if not isinstance(choice, ModelDraft) or pair.draft is None or choices.draft_scheme is None or source is None:
         return None
     if choice.steps == "unrolled":
         why = "TensorRT-LLM loops over single steps of the draft itself"
@@ -179,5 +191,6 @@ def _draft_plan(
         raise refused(recipe, ("acceptance",), got, why, "acceptance: coupled")
     sizes = (1, 1) if flow == "engine" else (target.tp_size, target.pp_size)
     return model_plan(
-        recipe, "draft", choice, pair.draft, scheme=choices.draft_scheme, flow=flow, sizes=sizes, limits=limits
-    )
+        recipe, "draft", choice, pair.draft, scheme=choices.draft_scheme, flow=flow, sizes=sizes, limits=limits,
+        static_scales=has_static_scales(source),
+    )  # fmt: skip

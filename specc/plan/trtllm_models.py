@@ -9,6 +9,7 @@ from specc.catalog.schemes import PLAIN
 from specc.catalog.trtllm_models import ENGINE_MODELS, SERVE_FAMILIES, TrtllmModelRow
 from specc.catalog.trtllm_versions import Flow
 from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
 from specc.plan.trtllm_plan import TrtllmModelPlan
 from specc.recipe.models import ModelChoice
@@ -33,6 +34,7 @@ def model_plan(
     flow: Flow,
     sizes: tuple[int, int],
     limits: LimitsSpec,
+    static_scales: bool,
 ) -> TrtllmModelPlan:
     """Return the layout of a model.
 
@@ -45,6 +47,7 @@ def model_plan(
         flow: decides what is written.
         sizes: tp_size and pp_size.
         limits: of the bundle.
+        static_scales: every matrix of the checkpoint has a scale of its weights and one of its inputs.
 
     Raises:
         SpeccError: SPC324 TensorRT-LLM does not take the model so; SPC345 it cannot be split over the GPUs.
@@ -60,7 +63,7 @@ def model_plan(
     return TrtllmModelPlan(
         layout="ranks" if flow == "engine" else "source",
         dtype=dtype,
-        weights=_weights(recipe, role, facts.stored_dtype, scheme, flow),
+        weights=_weights(recipe, role, facts, scheme=scheme, flow=flow, static_scales=static_scales),
         scheme=scheme,
         kv_cache=_cache(recipe, role, choice, scheme=scheme, dtype=dtype, flow=flow),
         tp_size=tp_size,
@@ -68,10 +71,24 @@ def model_plan(
     )
 
 
+def has_static_scales(source: SourceCheckpoint) -> bool:
+    """Return whether every projection has one scale of its weights and one of its inputs, as ModelOpt calibrates."""
+    projections = [header for name, header in source.headers.items() if name.endswith("_proj.weight")]
+    return bool(projections) and all(
+        header.packed is not None
+        and header.packed.layout == "rows"
+        and header.packed.format is not None
+        and header.packed.format.granularity == "tensor"
+        and {"weight_scale", "input_scale"} <= set(header.packed.tensors)
+        for header in projections
+    )
+
+
 def _weights(
-    recipe: Recipe, role: str, stored: str, scheme: str, flow: Flow
+    recipe: Recipe, role: str, facts: ModelFacts, *, scheme: str, flow: Flow, static_scales: bool
 ) -> Literal["plain", "at build", "fp8 rows", "stored"]:
     """Decide how the weights get from what the checkpoint stores to the scheme."""
+    stored = facts.stored_dtype
     plain = stored in PLAIN
     if flow == "serve":
         if scheme == stored or (stored == STORED_FP8 and scheme == "fp8"):
@@ -79,10 +96,16 @@ def _weights(
         why = "the serve flow places the checkpoint's own files, and TensorRT-LLM loads what they store"
         fix = f"{role}.scheme: {'fp8' if stored == STORED_FP8 else stored}, or a checkpoint that stores {scheme}"
         raise refused(recipe, (role, "scheme"), f"scheme {scheme} of a checkpoint that stores {stored}", why, fix)
+    experts = facts.experts is not None
+    if stored == STORED_FP8 and scheme == "fp8" and static_scales and not experts:
+        return "stored"
     if not plain:
-        why = "the engine flow quantizes plain weights itself"
+        why = "the engine flow takes plain weights, or fp8 with one scale of weights and one of inputs for each matrix"
         fix = f"the unquantized checkpoint of the same model, with {role}.scheme: fp8, or flow: serve"
         raise refused(recipe, (role, "model"), f"a checkpoint that stores {stored}", why, fix)
+    if scheme == "fp8" and experts:
+        why = "TensorRT-LLM has no fp8 by rows for experts"
+        raise refused(recipe, (role, "scheme"), "scheme fp8 of a mixture of experts", why, f"{role}.scheme: bf16")
     if scheme in PLAIN:
         return "plain"
     return "fp8 rows" if scheme == "fp8" else "at build"

@@ -54,6 +54,9 @@ class TrtllmSpeculation:
         kind: of the drafter; `none`: it does not.
         max_draft_len: tokens drafted a step.
         max_ngram: longest pattern that an n-gram drafter looks up; None for other kinds.
+        head: hub id of a head that trtllm-serve loads itself; None for other kinds.
+        taps: layers whose outputs the head reads, counted from 0; empty: those of its config.json.
+        mask_token_id: of kinds that draft in parallel; None where it is in the head's config.json.
         schedule: drafts by batch, ascending from batch 1; empty: always max_draft_len.
         max_concurrency: batch beyond which nothing is drafted; None: the schedule says it, or none is known.
         min_accepted: mean accepted tokens a step below which speculation ends for good; None: never.
@@ -64,6 +67,9 @@ class TrtllmSpeculation:
     kind: str
     max_draft_len: int
     max_ngram: int | None
+    head: str | None
+    taps: tuple[int, ...]
+    mask_token_id: int | None
     schedule: tuple[BatchDrafts, ...]
     max_concurrency: int | None
     min_accepted: float | None

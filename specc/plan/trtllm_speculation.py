@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from specc.bundle.drafts import DraftSpec, NgramDraftSpec
+from specc.bundle.drafts import DraftSpec, HeadDraftSpec, NgramDraftSpec
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.trtllm_versions import SpeculativeFields
 from specc.plan.cost import rounded
 from specc.plan.prediction import Outlook, Prediction
 from specc.plan.trtllm_plan import BatchDrafts, TrtllmSpeculation
+from specc.recipe.models import Eagle3Draft, HeadDraft
 from specc.recipe.schema import Recipe
 
 
@@ -32,6 +33,9 @@ def speculation_from_prediction(
         kind=recipe.draft.kind if drafts else "none",
         max_draft_len=drafts,
         max_ngram=draft.max_ngram if isinstance(draft, NgramDraftSpec) else None,
+        head=draft.model if isinstance(draft, HeadDraftSpec) else None,
+        taps=recipe.draft.taps or () if isinstance(recipe.draft, Eagle3Draft) else (),
+        mask_token_id=recipe.draft.mask_token_id if isinstance(recipe.draft, HeadDraft) else None,
         schedule=schedule if followed and len(schedule) > 1 else (),
         max_concurrency=None if fields is None or not fields.max_concurrency or followed or ends is None else ends - 1,
         min_accepted=least_accepted(recipe, outlook) if switch_off and drafts else None,

@@ -163,6 +163,29 @@ class Eagle3Draft(ModelChoice):
     )
 
 
+class HeadDraft(Choice):
+    """A drafter that TensorRT-LLM runs: layers of the target's own checkpoint (mtp), or a head trained for it."""
+
+    kind: Literal["mtp", "pard", "dflash", "dspark"] = Field(
+        description="how TensorRT-LLM drafts: multi-token prediction, parallel drafting, block diffusion."
+    )
+    model: Text | None = Field(default=None, description="hub id of the head; mtp has none of its own.")
+    mask_token_id: int | None = Field(
+        default=None, ge=0, le=2**24, description="token that stands for what is not drafted yet; not of mtp."
+    )
+
+    @model_validator(mode="after")
+    def _own_model(self) -> HeadDraft:
+        if (self.model is None) != (self.kind == "mtp"):
+            raise contradiction(
+                "model",
+                f"kind {self.kind} {'without a model' if self.model is None else 'with a model'}",
+                "mtp drafts with layers of the target's checkpoint, the others with a head of their own",
+                "remove model" if self.kind == "mtp" else "model: owner/name of the head",
+            )
+        return self
+
+
 DraftChoice: TypeAlias = Annotated[
-    NgramDraft | SuffixDraft | NoDraft | ModelDraft | SelfDraft | Eagle3Draft, Field(discriminator="kind")
+    NgramDraft | SuffixDraft | NoDraft | ModelDraft | SelfDraft | Eagle3Draft | HeadDraft, Field(discriminator="kind")
 ]

@@ -18,6 +18,7 @@ from specc.cli.main import status_from_arguments
 from specc.errors import ExitStatus
 from specc.pipeline import BuildRequest, BuildResult, build
 from specc.progress import silent
+from tests.quantized_folders import LAYOUTS, quantized_folder
 from tests.rank_files import read_file, required_tensors
 from tests.tiny_models import TinyLlama, llama_folder
 
@@ -32,6 +33,7 @@ backend: {name: tensorrt-llm, flow: engine, pp_size: 2}
 limits: {max_batch: 8, max_input: 128, max_output: 64}
 """
 SERVE = ("backend={name: tensorrt-llm, flow: serve}",)
+TARGET_FP8 = TinyLlama(stored="bf16", num_attention_heads=8, num_key_value_heads=4, intermediate_size=128)
 TARGET = TinyLlama(stored="bf16", num_hidden_layers=3, intermediate_size=128, shards=2)
 
 
@@ -144,3 +146,22 @@ def test_a_layout_has_headers_and_no_weights(recipe: Path) -> None:
     ).read_bytes()[:header]
     assert not np.frombuffer((folder / "target" / "rank0.safetensors").read_bytes()[header:], np.uint8).any()
     assert built(recipe, stop_after="layout").path == folder  # replaces its own
+
+
+@pytest.mark.parametrize("flow", ["engine", "serve"])
+def test_a_calibrated_checkpoint_keeps_its_scales_in_both_flows(tmp_path: Path, flow: str) -> None:
+    quantized_folder(tmp_path / "target", LAYOUTS["modelopt_fp8"], TARGET_FP8)
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(
+        RECIPE.replace("{model: target}", "{model: target, scheme: fp8, kv_cache: fp8}")
+        .replace("{kind: model, model: draft}", "{kind: ngram}")
+        .replace("flow: engine, pp_size: 2", f"flow: {flow}")
+    )
+    folder = built(recipe).path / "checkpoints" / "target"
+    config = json.loads((folder / "config.json").read_text())
+    if flow == "serve":
+        assert config["quantization_config"]["quant_algo"] == "FP8"
+        return
+    assert config["quantization"] == {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}
+    for rank in range(4):
+        assert read_file(folder / f"rank{rank}.safetensors")[0] == required_tensors(config, rank)

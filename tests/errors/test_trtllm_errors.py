@@ -67,6 +67,8 @@ def test_versions(flow: str, version: str, code: str, fix: str) -> None:
     ("line", "got"),
     [
         ("acceptance: rejection", "acceptance rejection"),
+        ("draft: {kind: pard, model: owner/head}", "a draft of kind pard"),
+        ("draft: {kind: eagle3, model: ./head}", "the head ./head with version 1.2.1"),
         ("target: {model: m, scheme: fp8}", "scheme fp8 of a checkpoint that stores bf16"),
         ("target: {model: m, scheme: f16}", "scheme f16 of a checkpoint that stores bf16"),
     ],
@@ -99,6 +101,22 @@ def test_what_the_engine_flow_does_not_take(line: str, facts: dict[str, Any], go
     error = refused(*extra, **facts)
     assert error.code == ("SPC345" if "over 3" in got else "SPC324")
     assert error.got.startswith(got)
+
+
+def test_heads_are_of_the_serve_flow_and_of_the_versions_that_load_them() -> None:
+    error = refused("draft: {kind: eagle3, model: owner/head}")
+    assert (error.code, error.got) == ("SPC324", "a draft of kind eagle3")
+    assert "flow: serve" in error.fix
+    error = refused("draft: {kind: eagle3, model: owner/head}", flow="serve", version="1.1.0")
+    assert error.got == "the head owner/head with version 1.1.0"
+
+
+def test_mtp_has_no_model_of_its_own() -> None:
+    with pytest.raises(SpeccError) as caught:
+        recipe_from_text(
+            RECIPE.replace("{kind: ngram}", "{kind: mtp, model: owner/head}").replace("FLOW", "serve"), "r.yaml"
+        )
+    assert (caught.value.code, caught.value.fix) == ("SPC108", "remove model")
 
 
 def test_stages_divide_the_gpus() -> None:

@@ -20,6 +20,7 @@ CLAMP: Final = (-1200.0, 1200.0)
 RENORMALIZE: Final = 1
 QUANT_ALGOS: Final = {
     ("fp8 rows", "fp8"): "FP8_PER_CHANNEL_PER_TOKEN",
+    ("stored", "fp8"): "FP8",
     ("at build", "w8a16"): "W8A16",
     ("at build", "w4a16"): "W4A16",
 }

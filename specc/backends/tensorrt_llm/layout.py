@@ -140,6 +140,12 @@ def _of_rule(layout: Layout, rank: Rank, rule: TensorRule, prefix: str, source_p
         yield replace(tensor, dtype="f8_e4m3", content="codes")
         scales = (prefix + rule.name).removesuffix("weight") + "per_channel_scale"
         yield replace(tensor, name=scales, dtype="f32", shape=shape[:-1], content="scales")
+    elif rule.quantized and layout.plan.weights == "stored":
+        group = (*names, *(source_prefix + source for source in rule.shares))
+        yield replace(tensor, dtype="f8_e4m3", content="stored codes", scaled_by=group)
+        stem = (prefix + rule.name).removesuffix("weight")
+        yield RankTensor(f"{stem}weights_scaling_factor", "f32", (1,), (), "weight scale", group)
+        yield RankTensor(f"{stem}activation_scaling_factor", "f32", (1,), (), "input scale", group)
     else:
         yield tensor
 

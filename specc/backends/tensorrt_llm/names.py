@@ -22,6 +22,7 @@ class TensorRule:
         sources: behind `model.layers.{i}.`, one after the other; `{e}` stands for each expert in turn.
         split: `rows` of each source are divided among the GPUs, `columns` likewise, or each GPU has all (`whole`).
         quantized: a matrix that schemes quantize.
+        shares: further sources under the same scale: TensorRT-LLM fuses `fc` and `gate`.
         norm: holds the weights of a norm.
         dtype: of the stored values where it is not the model's.
     """
@@ -30,15 +31,19 @@ class TensorRule:
     sources: tuple[str, ...]
     split: Literal["rows", "columns", "whole"]
     quantized: bool = False
+    shares: tuple[str, ...] = ()
     norm: bool = False
     dtype: Literal["f32"] | None = None
 
 
-def _matrix(name: str, sources: tuple[str, ...], split: Literal["rows", "columns"]) -> tuple[TensorRule, TensorRule]:
+def _matrix(
+    name: str, sources: tuple[str, ...], split: Literal["rows", "columns"], shares: tuple[str, ...] = ()
+) -> tuple[TensorRule, TensorRule]:
     """Return the rows of a projection: its weight, and its bias, which every GPU adds whole after the sum."""
     bias: Literal["rows", "whole"] = "rows" if split == "rows" else "whole"
+    weights = tuple(f"{source}.weight" for source in sources)
     return (
-        TensorRule(f"{name}.weight", tuple(f"{source}.weight" for source in sources), split, quantized=True),
+        TensorRule(f"{name}.weight", weights, split, quantized=True, shares=tuple(f"{s}.weight" for s in shares)),
         TensorRule(f"{name}.bias", tuple(f"{source}.bias" for source in sources), bias),
     )
 
@@ -52,8 +57,8 @@ LAYER: Final[tuple[TensorRule, ...]] = (
     TensorRule("post_layernorm.weight", ("post_attention_layernorm.weight",), "whole", norm=True),
     TensorRule("pre_feedforward_layernorm.weight", ("pre_feedforward_layernorm.weight",), "whole", norm=True),
     TensorRule("post_feedforward_layernorm.weight", ("post_feedforward_layernorm.weight",), "whole", norm=True),
-    *_matrix("mlp.fc", ("mlp.gate_proj",), "rows"),
-    *_matrix("mlp.gate", ("mlp.up_proj",), "rows"),
+    *_matrix("mlp.fc", ("mlp.gate_proj",), "rows", ("mlp.up_proj",)),
+    *_matrix("mlp.gate", ("mlp.up_proj",), "rows", ("mlp.gate_proj",)),
     *_matrix("mlp.proj", ("mlp.down_proj",), "columns"),
     TensorRule("mlp.router.weight", ("mlp.gate.weight",), "whole", dtype="f32"),
     TensorRule("mlp.fc.weight", ("mlp.experts.{e}.up_proj.weight", "mlp.experts.{e}.gate_proj.weight"), "rows",

@@ -64,6 +64,12 @@ def speculative_options(
     }
     if kind == "model":
         options[fields.draft_path] = DRAFT
+    if speculation.head is not None:
+        options[fields.draft_path] = speculation.head
+    if speculation.taps:
+        options["eagle3_layers_to_capture"] = list(speculation.taps)
+    if speculation.mask_token_id is not None:
+        options["mask_token_id"] = speculation.mask_token_id
     if speculation.max_ngram is not None:
         options["max_matching_ngram_size"] = speculation.max_ngram
     if speculation.schedule:

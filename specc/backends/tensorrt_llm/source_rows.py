@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
@@ -21,11 +23,12 @@ STORED: Final[dict[str, np.dtype[Any]]] = {
     "f32": np.dtype("<f4"),
     "f16": np.dtype("<f2"),
     "bf16": np.dtype(ml_dtypes.bfloat16),
+    "fp8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
 }
 
 
 def row_blocks(source: SourceCheckpoint, piece: Piece) -> Iterator[Rows]:
-    """Yield the elements of a piece as they are stored, rows in order: [n, K], or [n] of a vector.
+    """Yield the elements of a piece as they are stored, codes of fp8 too, rows in order: [n, K], or [n] of a vector.
 
     A tensor whose bytes are not plain rows, as in a GGUF file, is decoded whole to float32 first.
 
@@ -35,13 +38,16 @@ def row_blocks(source: SourceCheckpoint, piece: Piece) -> Iterator[Rows]:
     if piece.source is None:
         raise SpeccBug("a piece of zeros has no source")
     header = source.headers[piece.source]
-    blocks = _plain_blocks(header, piece) if _is_plain(header) else _decoded(source, piece)
-    for block in blocks:
-        yield block if piece.columns is None else block[:, piece.columns[0] : piece.columns[1]]
+    if _is_plain(header):
+        yield from _plain_blocks(header, piece)
+    else:
+        columns = slice(None) if piece.columns is None else slice(*piece.columns)
+        yield from (block[..., columns] for block in _decoded(source, piece))
 
 
 def _is_plain(header: TensorHeader) -> bool:
-    return header.plain and header.encoding in STORED
+    codes = header.packed is not None and header.packed.layout == "rows"
+    return (header.plain or codes) and header.encoding in STORED
 
 
 def _decoded(source: SourceCheckpoint, piece: Piece) -> Iterator[Rows]:
@@ -53,24 +59,35 @@ def _decoded(source: SourceCheckpoint, piece: Piece) -> Iterator[Rows]:
 
 
 def _plain_blocks(header: TensorHeader, piece: Piece) -> Iterator[Rows]:
+    """Yield rows as they lie; of columns only these are read, after the file system was told to fetch the whole."""
     dtype, shape = STORED[header.encoding], header.shape
     row_bytes = math.prod(shape[1:]) * dtype.itemsize
     first, last = piece.rows
-    step = max(1, BLOCK_BYTES // row_bytes)
-    buffer = bytearray(min(step, last - first) * row_bytes)
+    begin, end = (0, row_bytes) if piece.columns is None else (n * dtype.itemsize for n in piece.columns)
+    width = end - begin
+    step = max(1, BLOCK_BYTES // width)
+    buffer = bytearray(min(step, last - first) * width)
     with header.file.open("rb", buffering=0) as file:
-        file.seek(header.offset + first * row_bytes)
+        handle, origin = file.fileno(), header.offset + begin
+        if width < row_bytes and sys.platform == "linux":
+            length = (last - first) * row_bytes
+            os.posix_fadvise(handle, header.offset + first * row_bytes, length, os.POSIX_FADV_WILLNEED)
         for start in range(first, last, step):
             count = min(step, last - start)
-            view = memoryview(buffer)[: count * row_bytes]
-            _fill(view, file.readinto, header)
-            yield np.frombuffer(view, dtype).reshape(count, *shape[1:])
+            view = memoryview(buffer)[: count * width]
+            if width == row_bytes:
+                _fill(view, handle, origin + start * row_bytes, header)
+            else:
+                for row in range(count):
+                    _fill(view[row * width : (row + 1) * width], handle, origin + (start + row) * row_bytes, header)
+            elements = np.frombuffer(view, dtype)
+            yield elements if len(shape) == 1 else elements.reshape(count, -1)
 
 
-def _fill(view: memoryview, readinto: Any, header: TensorHeader) -> None:  # noqa: ANN401 - of an unbuffered file
+def _fill(view: memoryview, handle: int, offset: int, header: TensorHeader) -> None:
     done = 0
     while done < len(view):
-        count = readinto(view[done:])
+        count = os.preadv(handle, [view[done:]], offset + done)
         if not count:
             raise SpeccError(
                 "SPC206",

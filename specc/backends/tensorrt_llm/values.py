@@ -13,6 +13,7 @@ from specc.backends.tensorrt_llm.config import CLAMP
 from specc.backends.tensorrt_llm.pieces import Piece, RankDtype, RankTensor
 from specc.backends.tensorrt_llm.source_rows import row_blocks
 from specc.catalog.weight_formats import WeightFormat
+from specc.checkpoint.plain_tensor import float32_from_plain
 from specc.checkpoint.source import Float32Array, SourceCheckpoint
 from specc.errors import SpeccBug
 from specc.lower.float16_range import beyond_float16, fits_float16
@@ -42,9 +43,29 @@ def blocks_of_tensor(tensor: RankTensor, source: SourceCheckpoint) -> Iterator[B
     Raises:
         SpeccError: SPC404 a value does not fit float16; SPC2nn the source changed or is damaged.
     """
-    if tensor.content == "one":
-        yield _bytes(np.ones(tensor.shape, NUMPY_DTYPES[tensor.dtype]))
-        return
+    match tensor.content:
+        case "one":
+            yield _bytes(np.ones(tensor.shape, NUMPY_DTYPES[tensor.dtype]))
+        case "weight scale" | "input scale":
+            part = tensor.content.replace(" ", "_")
+            yield _bytes(np.full(tensor.shape, shared_scale(source, tensor.scaled_by, part), np.float32))
+        case _:
+            yield from _blocks_of_pieces(tensor, source)
+
+
+def shared_scale(source: SourceCheckpoint, names: tuple[str, ...], part: str) -> np.float32:
+    """Return the largest of one number of several quantized matrices, `weight_scale` or `input_scale`."""
+    return max(_stored_scale(source, name, part) for name in names)
+
+
+def _stored_scale(source: SourceCheckpoint, name: str, part: str) -> np.float32:
+    packed = source.headers[name].packed
+    if packed is None or part not in packed.tensors:
+        raise SpeccBug(f"{name} was planned with a {part} of its own")
+    return np.float32(float32_from_plain(packed.tensors[part]).max())
+
+
+def _blocks_of_pieces(tensor: RankTensor, source: SourceCheckpoint) -> Iterator[Buffer]:
     for piece in tensor.pieces:
         if piece.source is None:
             rows = piece.rows[1] - piece.rows[0]
@@ -58,9 +79,12 @@ def _blocks_of_piece(tensor: RankTensor, piece: Piece, source: SourceCheckpoint)
     for block in row_blocks(source, piece):
         match tensor.content:
             case "codes":
-                yield _bytes(fp8_rows(block.astype(np.float32))[0])
+                values = cut_rows(block)
+                yield _bytes(fp8_codes(values, row_scales(values)))
             case "scales":
-                yield _bytes(fp8_rows(block.astype(np.float32))[1])
+                yield _bytes(row_scales(cut_rows(block)))
+            case "stored codes":
+                yield _bytes(_rescaled(block, tensor, piece, source))
             case _ if block.dtype == dtype and not tensor.added:
                 yield _bytes(block)
             case _:
@@ -70,24 +94,39 @@ def _blocks_of_piece(tensor: RankTensor, piece: Piece, source: SourceCheckpoint)
                 yield _bytes(values.astype(dtype))
 
 
-def fp8_rows(values: Float32Array) -> tuple[npt.NDArray[Any], Float32Array]:
-    """Return fp8 codes and the scale of each row; the largest magnitude of a row becomes 448.
+def _rescaled(codes: npt.NDArray[Any], tensor: RankTensor, piece: Piece, source: SourceCheckpoint) -> npt.NDArray[Any]:
+    """Return codes under the scale that several matrices share; those under that very scale already stay."""
+    assert piece.source is not None
+    own = _stored_scale(source, piece.source, "weight_scale")
+    shared = shared_scale(source, tensor.scaled_by, "weight_scale")
+    if own == shared:
+        return codes
+    values = codes.astype(np.float32) * own
+    return fp8_codes(values, np.full(len(values), shared, np.float32))
 
-    Args:
-        values: float32 [N, K], cut to CLAMP first.
 
-    Returns:
-        codes: float8_e4m3fn [N, K]; scales: float32 [N].
+def cut_rows(rows: npt.NDArray[Any]) -> Float32Array:
+    """Return rows [N, K] in float32, cut to CLAMP."""
+    if rows.ndim != 2:
+        raise SpeccBug(f"rows of {rows.shape}")
+    cut: Float32Array = np.clip(rows.astype(np.float32), np.float32(CLAMP[0]), np.float32(CLAMP[1]))
+    return cut
+
+
+def row_scales(values: Float32Array) -> Float32Array:
+    """Return the scale of each row, float32 [N], under which its largest magnitude becomes 448.
 
     Source: `fp8_per_channel_quant_weight_gpu` of TensorRT-LLM's converters.
     """
-    if values.ndim != 2:
-        raise SpeccBug(f"rows of {values.shape}")
-    cut = np.clip(values, np.float32(CLAMP[0]), np.float32(CLAMP[1]))
-    largest = np.abs(cut).max(axis=1, keepdims=True)  # [N, 1]
-    scales = np.maximum(largest / np.float32(FP8_LARGEST), np.float32(LEAST_SCALE))
-    codes = quantized_with_scales(cut, FP8_ROWS, scales, np.zeros_like(scales), None).codes
-    return codes.astype(ml_dtypes.float8_e4m3fn), scales[:, 0]
+    largest = np.maximum(values.max(axis=1), -values.min(axis=1))
+    scales: Float32Array = np.maximum(largest / np.float32(FP8_LARGEST), np.float32(LEAST_SCALE))
+    return scales
+
+
+def fp8_codes(values: Float32Array, scales: Float32Array) -> npt.NDArray[Any]:
+    """Return the nearest codes, float8_e4m3fn [N, K]; beyond 448 that type would be NaN, so they end there."""
+    columns = scales[:, np.newaxis]
+    return quantized_with_scales(values, FP8_ROWS, columns, np.zeros_like(columns), None).codes
 
 
 def _bytes(array: npt.NDArray[Any]) -> Buffer:

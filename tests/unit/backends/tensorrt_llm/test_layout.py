@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from specc.backends.tensorrt_llm.layout import layers_of_stage
+from tests.quantized_folders import LAYOUTS, quantized_folder
 from tests.rank_files import Tensors, model_plan, read_file, required_tensors, write_ranks
 from tests.tiny_families import TinyFamily, folder_from_model, model_from_family, opened
 from tests.tiny_models import TinyLlama, llama_folder
@@ -71,6 +72,40 @@ def test_fp8_rows_are_codes_and_scales(tmp_path: Path, tp: int) -> None:
         # a code of e4m3 has 4 bits of precision: half a step of 1/16 of its own size, or of the smallest step 2^-9
         limit = np.maximum(np.abs(part) / 16, scales[:, None] * 2.0**-10) * (1 + 1e-6)
         assert (np.abs(codes * scales[:, None] - part) <= limit).all()
+
+
+def test_static_fp8_keeps_codes_and_shares_scales(tmp_path: Path) -> None:
+    """ModelOpt's checkpoint: q, k and v under one scale, gate and up under one, the others as they are stored."""
+    meant = quantized_folder(tmp_path / "m", LAYOUTS["modelopt_fp8"], LLAMA, change=differing_inputs)
+    source = opened(tmp_path / "m")
+    plan = model_plan(2, weights="stored", scheme="fp8", kv_cache="fp8")
+    config, found = ranks(write_ranks(source, plan, tmp_path / "c"))
+    assert config["quantization"] == {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}
+    prefix, model = "transformer.layers.0.", "model.layers.0."
+    down = [tensors[f"{prefix}mlp.proj.weight"] for tensors in found]
+    scale = found[0][f"{prefix}mlp.proj.weights_scaling_factor"]
+    assert np.array_equal(
+        np.concatenate(down, axis=1).astype(np.float32) * scale, meant[f"{model}mlp.down_proj.weight"]
+    )
+    for names, part in ((("q", "k", "v"), "attention.qkv"), (("gate", "up"), "mlp.fc"), (("gate", "up"), "mlp.gate")):
+        block = "self_attn" if "attention" in part else "mlp"
+        own = [meant[f"{model}{block}.{name}_proj.weight"] for name in names]
+        scales = [np.abs(weight).max() / 448 for weight in own]
+        shared = found[1][f"{prefix}{part}.weights_scaling_factor"]
+        np.testing.assert_allclose(shared, max(scales), rtol=1e-6)
+        assert found[1][f"{prefix}{part}.activation_scaling_factor"] == np.float32(0.1 * len(names))
+    fc = np.concatenate([t[f"{prefix}mlp.fc.weight"] for t in found]).astype(np.float32)
+    shared = found[0][f"{prefix}mlp.fc.weights_scaling_factor"]
+    gate = meant[f"{model}mlp.gate_proj.weight"]
+    assert (np.abs(fc * shared - gate) <= np.maximum(np.abs(gate) / 16, shared * 2.0**-10) * (1 + 1e-6)).all()
+
+
+def differing_inputs(stored: Tensors) -> None:
+    """Give q, k and v, and gate and up, inputs of different scales: 0.1, 0.2 and 0.3."""
+    for index, names in enumerate((("q", "gate"), ("k", "up"), ("v",)), 1):
+        for key in stored:
+            if key.endswith("input_scale") and key.split(".")[-2].removesuffix("_proj") in names:
+                stored[key] = np.array(0.1 * index, np.float32)
 
 
 def test_heads_are_repeated_when_there_are_fewer_than_gpus(tmp_path: Path) -> None:

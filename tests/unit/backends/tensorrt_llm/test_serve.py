@@ -20,7 +20,8 @@ SCHEDULE = (BatchDrafts(1, 4), BatchDrafts(8, 2), BatchDrafts(16, 0))
 
 def plan(version: str, kind: str = "model", **changes: Any) -> TrtllmPlan:
     fields = {
-        "max_draft_len": 4, "max_ngram": None, "schedule": (), "max_concurrency": None, "min_accepted": None,
+        "max_draft_len": 4, "max_ngram": None, "head": None, "taps": (), "mask_token_id": None,
+        "schedule": (), "max_concurrency": None, "min_accepted": None,
         "window": 32, "judges_probabilities": False,
     } | changes  # fmt: skip
     model = model_plan(4, layout="source")
@@ -53,6 +54,31 @@ def test_a_draft_model(version: str, speculative: dict[str, Any]) -> None:
 def test_ngrams(version: str, length: str) -> None:
     found = options(version, "ngram", max_ngram=3)["speculative_config"]
     assert found == {"decoding_type": "NGram", length: 4, "max_matching_ngram_size": 3}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "changes", "speculative"),
+    [
+        ("1.2.1", "eagle3", {"head": "o/h", "taps": (1, 39, 76)},
+         {"decoding_type": "Eagle", "max_draft_len": 4, "speculative_model": "o/h",
+          "eagle3_layers_to_capture": [1, 39, 76]}),
+        ("1.3.0rc29", "eagle3", {"head": "o/h"},
+         {"decoding_type": "Eagle3", "max_draft_len": 4, "speculative_model": "o/h"}),
+        ("1.2.1", "mtp", {}, {"decoding_type": "MTP", "num_nextn_predict_layers": 4}),
+        ("1.3.0rc29", "mtp", {}, {"decoding_type": "MTP", "max_draft_len": 4}),
+        ("1.3.0rc29", "pard", {"head": "o/h", "mask_token_id": 9},
+         {"decoding_type": "PARD", "max_draft_len": 4, "speculative_model": "o/h", "mask_token_id": 9}),
+        ("1.3.0rc29", "dflash", {"head": "o/h"},
+         {"decoding_type": "DFlash", "max_draft_len": 4, "speculative_model": "o/h"}),
+        ("1.3.0rc29", "dspark", {"head": "o/h"},
+         {"decoding_type": "DSpark", "max_draft_len": 4, "speculative_model": "o/h"}),
+    ],
+)  # fmt: skip
+def test_heads(version: str, kind: str, changes: dict[str, Any], speculative: dict[str, Any]) -> None:
+    found = options(version, kind, **changes)
+    assert found["speculative_config"] == speculative
+    assert "disable_overlap_scheduler" not in found
+    assert found["kv_cache_config"]["enable_block_reuse"]
 
 
 def test_a_schedule_means_the_same_drafts_in_both_forms() -> None:

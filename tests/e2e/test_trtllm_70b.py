@@ -1,0 +1,109 @@
+"""The recipes of the front page on checkpoints in the shape of 70B that take no room: plan, layout, serving files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from specc.pipeline import BuildRequest, BuildResult, build
+from specc.progress import silent
+from tests.house.tree import ROOT
+from tests.rank_files import required_tensors
+from tests.sparse_llama70b import SIZES, SIZES_1B, sparse_llama
+
+RSS_LIMIT_KB = 180_000
+"""Of 90 MB that were seen, libraries and headers are most; a block has 8 MB, and the largest matrix here 470."""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sparse")
+    sparse_llama(folder / "fp8", SIZES, fp8=True)
+    sparse_llama(folder / "bf16", SIZES)
+    sparse_llama(folder / "draft", SIZES_1B)
+    return folder
+
+
+def laid_out(name: str, target: Path, draft: Path, out: Path) -> BuildResult:
+    overrides = (f"target.model={target}", f"draft.model={draft}")
+    request = BuildRequest(ROOT / "recipes" / f"{name}.yaml", overrides, out, "layout", False, None, True, False)
+    return build(request, silent, on_wait=lambda _: None)
+
+
+def header_of(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    with path.open("rb") as file:
+        entries = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in entries.items()}
+
+
+def test_the_front_page_recipe_serves_the_quantized_checkpoint(models: Path, tmp_path: Path) -> None:
+    result = laid_out("llama70b-h100", models / "fp8", models / "draft", tmp_path)
+    assert result.plan.fit is not None
+    assert result.plan.fit.headroom_bytes > 0
+    files = json.loads((result.path / "target" / "source-files.json").read_text())
+    assert "hf_quant_config.json" in files
+    assert 72.5e9 < sum(files.values()) < 72.8e9
+    options: dict[str, Any] = yaml.safe_load((result.path / "deploy" / "trtllm-serve.yaml").read_text())
+    assert options["kv_cache_config"]["dtype"] == "fp8"
+    speculative = options["speculative_config"]
+    assert (speculative["decoding_type"], speculative["speculative_model"]) == ("DraftTarget", "checkpoints/draft")
+    schedule = speculative.get("draft_len_schedule", {1: speculative["max_draft_len"]})
+    assert schedule[1] == speculative["max_draft_len"] == result.plan.limits.default_gamma
+
+
+def test_the_second_recipe_lays_out_four_ranks(models: Path, tmp_path: Path) -> None:
+    result = laid_out("llama70b-h100-bf16", models / "bf16", models / "draft", tmp_path)
+    for role, ranks in (("target", 4), ("draft", 1)):
+        config = json.loads((result.path / role / "config.json").read_text())
+        assert config["mapping"]["world_size"] == ranks
+        for rank in range(ranks):
+            assert header_of(result.path / role / f"rank{rank}.safetensors") == required_tensors(config, rank)
+    shapes = header_of(result.path / "target" / "rank3.safetensors")
+    prefix = "transformer.layers.79."
+    assert shapes[f"{prefix}attention.qkv.weight"] == ("F8_E4M3", (2560, 8192))
+    assert shapes[f"{prefix}attention.dense.per_channel_scale"] == ("F32", (8192,))
+    assert shapes[f"{prefix}mlp.proj.weight"] == ("F8_E4M3", (8192, 7168))
+    assert shapes["transformer.vocab_embedding.weight"] == ("BF16", (128256, 8192))
+    assert shapes["lm_head.weight"] == ("BF16", (32064, 8192))
+    files = list(result.path.rglob("*.safetensors"))
+    assert sum(file.stat().st_size for file in files) > 70e9
+    assert sum(file.stat().st_blocks * 512 for file in files) < 5e6
+    commands = json.loads((result.path / "deploy" / "trtllm-commands.json").read_text())
+    assert commands["build"]["target"][commands["build"]["target"].index("--workers") + 1] == "4"
+
+
+PROBE = """
+import sys
+from pathlib import Path
+from specc.backends.tensorrt_llm.layout import layout_from_facts, rank_tensors, ranks_of
+from specc.backends.tensorrt_llm.values import blocks_of_tensor
+from specc.plan.trtllm_plan import TrtllmModelPlan
+from specc.checkpoint.open import source_from_reference
+
+path = Path(sys.argv[1])
+source = source_from_reference(
+    str(path), base=path.parent, revision=None, tokenizer=None, chat_template=None, offline=True
+)
+for weights in ("plain", "fp8 rows"):
+    plan = TrtllmModelPlan("ranks", "bf16", weights, "fp8", "bf16", 4, 1)
+    layout = layout_from_facts(source.facts, plan)
+    for tensor in rank_tensors(layout, ranks_of(plan)[1]):
+        if tensor.name.startswith(f"transformer.layers.0.{'mlp.proj' if weights == 'plain' else 'attention.dense'}"):
+            assert sum(len(block) for block in blocks_of_tensor(tensor, source)) == tensor.nbytes
+# the peak of this program alone; ru_maxrss begins with that of the process it was forked from
+status = Path("/proc/self/status").read_text()
+print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
+"""
+
+
+def test_memory_does_not_grow_with_the_tensors(models: Path) -> None:
+    """Of one rank, a matrix of columns, whose rows are all read, plain and scaled row by row."""
+    command = [sys.executable, "-c", PROBE, str(models / "bf16")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert int(done.stdout) < RSS_LIMIT_KB
