@@ -55,6 +55,7 @@ _ROWS: Final = (
     OperatorRow("Softmax", rtx=False, note="of layers of experts, which RTX is not given"),
     OperatorRow("If", rtx=False, note="compute both branches and select: an If keeps a step out of CUDA graphs"),
     OperatorRow("Loop", rtx=False, note="write the body out: a Loop keeps a step out of CUDA graphs"),
+    OperatorRow("Split", rtx=False, note="products apart: TensorRT joins those of one input by itself"),
     OperatorRow("Swish", onnxruntime=False, note="x * Sigmoid(x): ONNX Runtime has it for opset 24 only"),
     OperatorRow("BitwiseAnd", rtx=False, note="Mod by a power of two"),
     OperatorRow("BitwiseXor", rtx=False, note="a hash of Add, Mul and Mod"),

@@ -14,6 +14,8 @@ from specc.lower.float64_noise import FLOAT64_NOISE
 from specc.lower.fold_query_groups import FOLD_QUERY_GROUPS
 from specc.lower.inline_conditionals import INLINE_CONDITIONALS
 from specc.lower.isolate_noise import ISOLATE_NOISE
+from specc.lower.join_heads import JOIN_HEADS
+from specc.lower.join_products import JOIN_PRODUCTS
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.operators import ONNXRUNTIME, RTX, TENSORRT
 from specc.lower.round_activations import ROUND_ACTIVATIONS
@@ -24,7 +26,15 @@ from specc.lower.use_verify_plugin import USE_VERIFY_PLUGIN
 from specc.plan.plan import GraphPlan
 
 PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
-    ONNXRUNTIME: (FLOAT64_NOISE, SPLIT_TOPK, FOLD_QUERY_GROUPS, USE_MATMULNBITS, check_operators(ONNXRUNTIME)),
+    ONNXRUNTIME: (
+        FLOAT64_NOISE,
+        SPLIT_TOPK,
+        JOIN_PRODUCTS,
+        JOIN_HEADS,
+        FOLD_QUERY_GROUPS,
+        USE_MATMULNBITS,
+        check_operators(ONNXRUNTIME),
+    ),
     RTX: (
         ROUND_ACTIVATIONS,
         DEQUANTIZE_WEIGHTS,
@@ -60,3 +70,9 @@ def apply_passes(model: ir.Model, graph: GraphPlan, backend: str) -> None:
             raise SpeccBug(f"pass {item.name} requires {', '.join(sorted(missing))}, which no earlier pass ensures")
         item.apply(model, graph)
         holds |= set(item.ensures)
+
+
+def join_weights(model: ir.Model, graph: GraphPlan, backend: str) -> None:
+    """Join the weights of a canonical model that the back end's passes join, in place: they are stored as one."""
+    if JOIN_PRODUCTS in PASSES[backend]:
+        JOIN_PRODUCTS.apply(model, graph)

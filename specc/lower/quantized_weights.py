@@ -26,9 +26,17 @@ FOUR_BITS: Final[tuple[WeightDtype, ...]] = ("i4", "f4e2m1")
 
 @dataclass(frozen=True)
 class QuantizedMatrix:
-    """A weight [N, K] by canonical name, and how it is quantized."""
+    """A weight [N, K], or several that are stored as one, and how each is quantized.
+
+    Attributes:
+        name: canonical, or of `joined_names`.
+        members: canonical names of the matrices whose rows it has, in order.
+        shape: of all.
+        row: of each.
+    """
 
     name: str
+    members: tuple[str, ...]
     shape: tuple[int, int]
     row: WeightRow
 
@@ -66,15 +74,15 @@ class _Last:
     def __init__(self, source: SourceCheckpoint, quantize: Quantize) -> None:
         self._source = source
         self._quantize = quantize
-        self._name = ""
-        self._weight: QuantizedWeight | None = None
+        self._matrix: QuantizedMatrix | None = None
+        self._weights: list[QuantizedWeight] = []
 
-    def quantized(self, matrix: QuantizedMatrix) -> QuantizedWeight:
-        name, row = matrix.name, matrix.row
-        if self._name != name or self._weight is None:
-            self._weight = self._quantize(self._source, name, row)
-            self._name = name
-        return self._weight
+    def quantized(self, matrix: QuantizedMatrix) -> list[QuantizedWeight]:
+        """Return its members."""
+        if self._matrix != matrix:
+            self._weights = [self._quantize(self._source, name, matrix.row) for name in matrix.members]
+            self._matrix = matrix
+        return self._weights
 
 
 def quantized_weights(
@@ -88,7 +96,7 @@ def quantized_weights(
 ) -> dict[str, StoredWeight]:
     """Write the quantized matrices and return where each of their parts lies, by the part's name.
 
-    Memory holds one matrix at a time, as floats and as codes.
+    Memory holds one matrix at a time as floats, and the codes of those stored as one.
 
     Args:
         source: opened checkpoint; shapes were checked.
@@ -129,4 +137,4 @@ def _nbytes(part: WeightPart) -> int:
 def _entry(name: str, matrix: QuantizedMatrix, part: WeightPart, last: _Last) -> FileTensor:
     packed = part.dtype in FOUR_BITS
     dtype, shape = ("u8", (_nbytes(part),)) if packed else (part.dtype, part.shape)
-    return FileTensor(name, dtype, shape, lambda: part.content(last.quantized(matrix)))
+    return FileTensor(name, dtype, shape, lambda: b"".join(map(part.content, last.quantized(matrix))))

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from specc.catalog.weight_formats import ELEMENT_BITS, WeightFormat
 from specc.errors import SpeccBug
 from specc.graph.builder import Builder, declared
+from specc.lower.joined_names import member_names
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.operators import MICROSOFT, ONNXRUNTIME
 from specc.lower.weight_parts import parts_of_weight
@@ -27,7 +28,7 @@ INT8_BLOCKS: Final = 4
 
 def _apply(model: ir.Model, graph: GraphPlan) -> None:
     for name, value in list(model.graph.initializers.items()):
-        row = graph.weight_row(name)
+        row = graph.weight_row(member_names(name)[0])
         if row is None or row.format is None:
             continue
         out, into = (int(n) for n in value.shape.numpy()) if value.shape is not None else (0, 0)
@@ -101,4 +102,6 @@ def _replace(owner: ir.Graph, old: ir.Node, nodes: list[ir.Node], new: ir.Value)
     owner.remove(old, safe=True)
 
 
-USE_MATMULNBITS: Final = LoweringPass("use_matmulnbits", ("canonical",), ("quantized products",), _apply)
+USE_MATMULNBITS: Final = LoweringPass(
+    "use_matmulnbits", ("one product for matrices of one input",), ("quantized products",), _apply
+)

@@ -11,7 +11,9 @@ from specc.bundle.record import record_from_file, text_from_record
 from specc.catalog.schemes import PLAIN
 from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.bind_weights import shapes_of_weights
+from specc.lower.joined_names import member_names
 from specc.lower.models import models_from_plan
+from specc.lower.passes import join_weights
 from specc.lower.place import Place
 from specc.lower.quantized_weights import (
     Quantize,
@@ -102,11 +104,16 @@ def _named_for_draft(stored: dict[str, StoredWeight], folder: Path) -> dict[str,
 def _plain_and_quantized(
     plan: Plan, source: SourceCheckpoint
 ) -> tuple[dict[str, tuple[int, ...]], tuple[QuantizedMatrix, ...]]:
-    shapes = shapes_of_weights(models_from_plan(plan)["main"])
-    matrices = []
+    model = models_from_plan(plan)["main"]
+    canonical = shapes_of_weights(model)
+    join_weights(model, plan.graph, plan.backend.name)
+    shapes, matrices = shapes_of_weights(model), []
     for name in list(shapes):
-        row = plan.graph.weight_row(name)
+        members = member_names(name)
+        row = plan.graph.weight_row(members[0])
         if row is not None:
-            out, into = checked_header(source, name, shapes.pop(name)).shape
-            matrices.append(QuantizedMatrix(name, (out, into), row))
+            for member in members:
+                checked_header(source, member, canonical[member])
+            out, into = shapes.pop(name)
+            matrices.append(QuantizedMatrix(name, members, (out, into), row))
     return shapes, tuple(matrices)

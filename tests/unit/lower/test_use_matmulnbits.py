@@ -11,12 +11,10 @@ import pytest
 
 from specc.catalog.weight_formats import WeightFormat
 from specc.errors import SpeccBug
-from specc.lower.lowered_from_plan import lowered_from_plan
 from specc.plan.plan import WeightRow
-from specc.progress import silent
 from specc.quantize.quantized_from_float import quantized_from_float
-from tests.quantized import INT4, INT8, quantized_rows
-from tests.tiny_engines import plan_from_facts, source_from_sizes, tiny_graph_plan
+from tests.quantized import INT4, INT8, logits_of, lowered, quantized_rows
+from tests.tiny_engines import source_from_sizes
 from tests.tiny_models import TinyLlama
 
 UINT4 = WeightFormat("uint4", "group", 32, zero_point=True)
@@ -24,34 +22,6 @@ UINT4 = WeightFormat("uint4", "group", 32, zero_point=True)
 ATOL = 2e-4
 # Activations rounded to 8 bits in each of the 15 products, logits up to 30: twice the largest difference measured.
 ROUNDED_ATOL = 1.8
-
-
-def logits_of(path: Path, sizes: TinyLlama) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    session = onnxruntime.InferenceSession(path)
-    cache = (2, sizes.num_key_value_heads, 64, sizes.head_dim)
-    inputs = {item.name: np.zeros(cache, np.float32) for item in session.get_inputs() if "cache" in item.name}
-    inputs |= {
-        "input_ids": rng.integers(0, 259, (2, 5)),
-        "num_tokens": np.array([5, 3]),
-        "past_lengths": np.zeros(2, np.int64),
-        "logit_rows": np.array([[0, 1, 4], [0, 1, 2]]),
-        "num_draft": np.array([2, 2]),
-    }
-    return session.run(["logits"], inputs)[0]
-
-
-def lowered(folder: Path, sizes: TinyLlama, rows: tuple[WeightRow, ...], dequantized_as: tuple[WeightRow, ...] = ()):
-    """Return the path of the logits graph, and the weights' source; weights can be rounded as rows say beforehand."""
-    source = source_from_sizes(folder / "source", sizes, plain=False)
-    for name, tensor in source.tensors.items():
-        row = tiny_graph_plan(weights=dequantized_as).weight_row(name)
-        if row is not None and row.format is not None:
-            source.tensors[name] = quantized_from_float(tensor, row.format, row.method).dequantized()
-    plan = plan_from_facts(source.facts, tiny_graph_plan(acceptance="greedy", weights=rows))
-    (folder / "lowered").mkdir()
-    lowered_from_plan(plan, source, folder / "lowered", silent)
-    return folder / "lowered" / "target.logits.onnx"
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -65,7 +35,7 @@ def test_products_are_those_of_the_dequantized_weights(tmp_path: Path, body: Wei
     assert np.abs(logits_of(path, sizes) - expected).max() < ROUNDED_ATOL
     exact = onnx.load(path, load_external_data=False)
     products = [node for node in exact.graph.node if node.op_type == "MatMulNBits"]
-    assert len(products) == 7 * sizes.num_hidden_layers + 1
+    assert len(products) == 4 * sizes.num_hidden_layers + 1, "q, k, v and gate, up are joined"
     for node in products:
         (level,) = (attribute for attribute in node.attribute if attribute.name == "accuracy_level")
         assert level.i == 4
