@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,11 +35,29 @@ class CacheBinding:
     Attributes:
         pointers: of the caches, in the order their outputs were bound: before any other output.
         in_place: whether a call has shown that it returns this very memory.
+        held: what the other tensors are bound to, by name. It stays while a tensor's shape does: to bind one again
+            takes longer than to copy what it holds.
     """
 
     binding: Any
     pointers: tuple[int, ...]
     in_place: bool = False
+    held: Arrays = field(default_factory=dict)
+
+    def input(self, tensor: TensorSpec, shape: tuple[int, ...]) -> Array:
+        """Return the memory that an input is read from."""
+        return self._memory(tensor, shape, self.binding.bind_input)
+
+    def output(self, tensor: TensorSpec, shape: tuple[int, ...]) -> Array:
+        """Return the memory that an output is written to, by every call of this shape."""
+        return self._memory(tensor, shape, self.binding.bind_output)
+
+    def _memory(self, tensor: TensorSpec, shape: tuple[int, ...], bind: Callable[..., None]) -> Array:
+        array = self.held.get(tensor.name)
+        if array is None or array.shape != shape:
+            array = self.held[tensor.name] = np.empty(shape, dtype=DTYPES[tensor.dtype])
+            bind(tensor.name, "cpu", 0, DTYPES[tensor.dtype], shape, array.ctypes.data)
+        return array
 
 
 class OnnxRuntimeRunner:
@@ -87,23 +106,19 @@ class OnnxRuntimeRunner:
         """
         sizes = self._checked_sizes(first_slot, inputs)
         bound = self._bound(first_slot, sizes["B"])
-        binding = bound.binding
         for tensor in self._inputs:
             array = inputs[tensor.name]
-            binding.bind_input(tensor.name, "cpu", 0, DTYPES[tensor.dtype], array.shape, array.ctypes.data)
-        outputs = {tensor.name: _output_array(tensor, sizes) for tensor in self._outputs}
-        for tensor in self._outputs:
-            array = outputs[tensor.name]
-            binding.bind_output(tensor.name, "cpu", 0, DTYPES[tensor.dtype], array.shape, array.ctypes.data)
-        self._session.run_with_iobinding(binding)
+            bound.input(tensor, array.shape)[...] = array
+        outputs = {tensor.name: bound.output(tensor, _shape(tensor, sizes)) for tensor in self._outputs}
+        self._session.run_with_iobinding(bound.binding)
         if not bound.in_place:
-            returned = binding.get_outputs()[: len(bound.pointers)]
+            returned = bound.binding.get_outputs()[: len(bound.pointers)]
             if tuple(value.data_ptr() for value in returned) != bound.pointers:
                 raise SpeccBug(f"{self._spec.file} returned caches in other memory than it was given")
             bound.in_place = True
         ends = inputs["past_lengths"] + inputs["num_tokens"] + (self._spec.steps - 1)
         self._caches.used[first_slot : first_slot + sizes["B"]] = ends
-        return outputs
+        return {name: array.copy() for name, array in outputs.items()}
 
     def close(self) -> None:
         """Free the session, and the caches unless another runner shares them."""
@@ -119,12 +134,10 @@ class OnnxRuntimeRunner:
             raise SpeccBug(f"slots {first_slot} to {first_slot + rows - 1} asked, {self._caches.slots} reserved")
         for tensor in self._inputs:
             array = inputs.get(tensor.name)
-            shape = tuple(n if isinstance(n, int) else sizes[n] for n in tensor.shape)
+            shape = _shape(tensor, sizes)
             if array is None or array.dtype != DTYPES[tensor.dtype] or array.shape != shape:
                 got = "nothing" if array is None else f"{array.dtype} {list(array.shape)}"
                 raise SpeccBug(f"input {tensor.name} is {got}; the engine takes {tensor.dtype} {list(shape)}")
-            if not array.flags.c_contiguous:
-                inputs[tensor.name] = np.ascontiguousarray(array)
         longest = int(inputs["past_lengths"].max()) + tokens + self._spec.steps - 1
         if longest > self._caches.capacity:
             raise SpeccBug(f"a call would write {longest} cache rows into a capacity of {self._caches.capacity}")
@@ -204,5 +217,5 @@ def _options(threads: int | None) -> Any:  # noqa: ANN401 - a vendor class
     return options
 
 
-def _output_array(tensor: TensorSpec, sizes: dict[str, int]) -> Array:
-    return np.empty(tuple(n if isinstance(n, int) else sizes[n] for n in tensor.shape), dtype=DTYPES[tensor.dtype])
+def _shape(tensor: TensorSpec, sizes: dict[str, int]) -> tuple[int, ...]:
+    return tuple(n if isinstance(n, int) else sizes[n] for n in tensor.shape)
