@@ -18,6 +18,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "run": ("bundle_commands", "run"),
     "bench": ("bundle_commands", "bench"),
     "verify": ("bundle_commands", "verify"),
+    "export": ("export_command", "export"),
     "diff": ("diff_command", "diff"),
     "probe": ("probe_command", "probe"),
     "schema": ("recipe_commands", "schema"),

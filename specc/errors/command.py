@@ -8,7 +8,7 @@ from specc.errors.tree import CodeRow, ExitStatus
 
 COMMAND: Final[dict[str, CodeRow]] = {
     "SPC901": CodeRow(
-        "unknown name in `specc list` or `specc explain`",
+        "unknown name in `specc list`, `specc explain` or `specc export`",
         "The command takes one of a fixed set of names, or a code that specc can print.",
     ),
     "SPC902": CodeRow(
@@ -48,5 +48,14 @@ COMMAND: Final[dict[str, CodeRow]] = {
         "neither a recipe nor a plan, lock or bundle",
         "`specc diff` takes bundles, which are folders, recipes, which are YAML files, and the recipe.lock.json and "
         "plan.json of a build.",
+    ),
+    "SPC910": CodeRow(
+        "the server cannot express it",
+        "Other servers have their own drafters and acceptance rules (docs/servers.md). A choice that would be replaced "
+        "by another law or drafter is refused; smaller losses are listed beside the export.",
+    ),
+    "SPC911": CodeRow(
+        "the server does not load such files",
+        "llama.cpp loads GGUF files, the other servers load Hugging Face folders or hub ids; neither knows packages.",
     ),
 }

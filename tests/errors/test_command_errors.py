@@ -9,13 +9,16 @@ import sys
 import pytest
 
 from specc.bundle.lock import RecipeLock
+from specc.catalog.servers import SERVERS
 from specc.cli.main import finished_status, refused_by_system, status_from_arguments
 from specc.cli.prompts import prompts_from_jsonl, prompts_from_options
 from specc.cli.write import write_text
 from specc.diff.compare import comparison_from_sides
 from specc.diff.side import Side, side_from_path
 from specc.errors import ExitStatus, SpeccError
+from specc.export.exported import exported_from_pair
 from specc.stages import stage_from_name
+from tests.exported_pairs import exported_pair
 
 
 def refused(call) -> SpeccError:
@@ -149,3 +152,29 @@ def test_spc909_other_json_and_nothing_are_not_compared(tmp_path):
     assert "recipe.lock.json" in error.why
     file.unlink()
     assert refused(lambda: side_from_path(file, lambda _: None)).got == "there is no such file or folder"
+
+
+def test_spc910_another_server_cannot_express_it():
+    lookup = exported_pair("draft={kind: self, layers: 2}")
+    error = refused(lambda: exported_from_pair(lookup, SERVERS["vllm"]))
+    assert (error.code, error.got) == ("SPC910", "a draft of kind self for vLLM")
+    assert error.place == "--set draft.kind"
+    assert error.why == "it drafts with model, ngram, suffix, eagle3, mtp, pard, dflash, dspark"
+    assert error.fix == "serve the bundle with specc's runtime"
+    suffix = exported_pair("draft=suffix")
+    assert "--to vllm or trtllm" in refused(lambda: exported_from_pair(suffix, SERVERS["sglang"])).fix
+    typical = exported_pair("acceptance=typical", "lossy=true")
+    error = refused(lambda: exported_from_pair(typical, SERVERS["sglang"]))
+    assert (error.code, error.got) == ("SPC910", "acceptance typical for SGLang")
+    old = exported_pair("draft=suffix", 'backend={name: tensorrt-llm, version: "1.2.1"}')
+    assert refused(lambda: exported_from_pair(old, SERVERS["trtllm"])).got == (
+        "a draft of kind suffix for TensorRT-LLM 1.2.1"
+    )
+
+
+def test_spc911_each_server_loads_its_own_files():
+    error = refused(lambda: exported_from_pair(exported_pair(), SERVERS["llamacpp"]))
+    assert (error.code, error.got) == ("SPC911", "org/target for llama.cpp, llama-server")
+    assert (error.place, error.fix) == ("r.yaml:3 target.model", "--set target.model=model.gguf")
+    error = refused(lambda: exported_from_pair(exported_pair("target.model=t.gguf"), SERVERS["vllm"]))
+    assert (error.code, error.place) == ("SPC911", "--set target.model")

@@ -34,6 +34,7 @@ CORE = {
     "lower": {"numpy", "ml_dtypes", "onnx", "onnx_ir"},
     "backends": {"numpy", "ml_dtypes", "onnx", "onnx_ir", "yaml"},
     "deploy": {"jinja2", "yaml"},
+    "export": {"yaml"},
     "calibrate": {"numpy"},
     "runtime": {"numpy", "tokenizers", "jinja2"},
     "certify": {"numpy", "onnx"},
