@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from specc.backends import CHECKPOINT_BACKENDS
 from specc.backends.outline import DEPLOY_FOLDER
 from specc.deploy.render import Rendered, write_rendered
+from specc.deploy.triton import TritonEngines, TritonModel, triton_engines, triton_model
 from specc.deploy.values import (
     Deployment,
     EngineCommands,
@@ -18,6 +19,8 @@ from specc.deploy.values import (
     serve_commands,
 )
 from specc.plan.plan import Plan
+
+Commands: TypeAlias = dict[str, ServeCommands | EngineCommands | TritonModel | TritonEngines]
 
 TRITON: Final = (
     Rendered("triton.README.md.j2", "README.md"),
@@ -39,6 +42,8 @@ FILES: Final[dict[str, tuple[Rendered, ...]]] = {
         Rendered("serve.sh.j2", "deploy/serve.sh", executable=True),
         Rendered("trtllm-serve-plain.yaml.j2", "deploy/trtllm-serve-plain.yaml"),
         Rendered("smoke-test.sh.j2", "deploy/smoke-test.sh", executable=True),
+        Rendered("triton-llmapi.sh.j2", "deploy/serve-triton.sh", executable=True),
+        Rendered("triton-model.yaml.j2", "deploy/triton-model.yaml"),
         Rendered("Dockerfile.j2", "deploy/Dockerfile"),
         Rendered("kubernetes.yaml.j2", "deploy/kubernetes.yaml"),
         Rendered("github-actions.yml.j2", "deploy/github-actions.yml"),
@@ -47,6 +52,8 @@ FILES: Final[dict[str, tuple[Rendered, ...]]] = {
         Rendered("trtllm-engine.README.md.j2", "README.md"),
         Rendered("build-engines.sh.j2", "deploy/build-engines.sh", executable=True),
         Rendered("run.sh.j2", "deploy/run.sh", executable=True),
+        Rendered("triton-engines.sh.j2", "deploy/serve-triton.sh", executable=True),
+        Rendered("triton-request.sh.j2", "deploy/smoke-test-triton.sh", executable=True),
         Rendered("build.Dockerfile.j2", "deploy/Dockerfile"),
         Rendered("github-actions.yml.j2", "deploy/github-actions.yml"),
     ),
@@ -66,19 +73,14 @@ def write_deployment(plan: Plan, bundle: Path) -> None:
         deployment = deployment_from_engines(plan, EXTRAS[plan.backend.name])
         return _write(TRITON, deployment, {}, bundle)
     CHECKPOINT_BACKENDS[plan.backend.name].write_serving(plan, bundle / DEPLOY_FOLDER)
-    commands: dict[str, ServeCommands | EngineCommands] = (
-        {"serve": serve_commands(trtllm, plan.limits)}
+    commands: Commands = (
+        {"serve": serve_commands(trtllm, plan.limits), "triton": triton_model(trtllm, plan.limits)}
         if trtllm.flow == "serve"
-        else {"engine": engine_commands(trtllm, plan.limits)}
+        else {"engine": engine_commands(trtllm, plan.limits), "triton": triton_engines(trtllm)}
     )
     return _write(FILES[f"{plan.backend.name}/{trtllm.flow}"], deployment_from_trtllm(plan, trtllm), commands, bundle)
 
 
-def _write(
-    files: tuple[Rendered, ...],
-    deployment: Deployment,
-    commands: dict[str, ServeCommands | EngineCommands],
-    bundle: Path,
-) -> None:
+def _write(files: tuple[Rendered, ...], deployment: Deployment, commands: Commands, bundle: Path) -> None:
     for rendered in files:
         write_rendered(rendered, {"bundle": deployment, **commands}, bundle, label=deployment.label)

@@ -108,6 +108,77 @@ def test_engines_are_built_and_run_with_the_plans_commands(recipe: Path, tmp_pat
     assert "/app/tensorrt_llm/examples/run.py" in plain
 
 
+FILLER = """\
+import sys
+from pathlib import Path
+assert sys.argv[1] == "-i"
+path, text = Path(sys.argv[2]), ""
+for pair in sys.argv[3].split(","):
+    key, value = pair.split(":", 1)
+    text += f"{key}={value}\\n"
+path.write_text(path.read_text() + text)
+"""
+
+
+def container(folder: Path) -> Path:
+    """Write what NVIDIA's container brings: models with names alone, and a filler that notes what it was given."""
+    for model in ("ensemble", "preprocessing", "postprocessing", "tensorrt_llm", "tensorrt_llm_bls"):
+        (folder / "all_models" / "inflight_batcher_llm" / model).mkdir(parents=True)
+        config = folder / "all_models" / "inflight_batcher_llm" / model / "config.pbtxt"
+        config.write_text(f'name: "{model}"\n')
+    (folder / "all_models" / "llmapi" / "tensorrt_llm" / "1").mkdir(parents=True)
+    (folder / "tools").mkdir()
+    (folder / "tools" / "fill_template.py").write_text(FILLER)
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "launch_triton_server.py").write_text("import sys; print(*sys.argv[1:], sep=chr(10))")
+    return folder
+
+
+def test_triton_gets_target_draft_and_the_model_over_both(recipe: Path, tmp_path: Path) -> None:
+    folder = bundle(recipe, tmp_path / "out", "engine")
+    app = str(container(tmp_path / "app"))
+    script = folder / "deploy" / "serve-triton.sh"
+    started = run(script, cwd=tmp_path, TRITON_TRTLLM=app, DRAFT_GPUS="7")
+    repository = folder / "triton-repository"
+    filled = {
+        file.parent.name: dict(line.split("=") for line in file.read_text().splitlines()[1:])
+        for file in repository.glob("*/config.pbtxt")
+    }
+    assert set(filled) == {
+        "ensemble", "preprocessing", "postprocessing", "tensorrt_llm", "tensorrt_llm_draft", "tensorrt_llm_bls",
+    }  # fmt: skip
+    assert (repository / "tensorrt_llm_draft" / "config.pbtxt").read_text().startswith('name: "tensorrt_llm_draft"\n')
+    for model, role, gpus in (("tensorrt_llm", "target", "0,1,2,3"), ("tensorrt_llm_draft", "draft", "7")):
+        assert filled[model]["engine_dir"] == f"trtllm-engines/{role}"
+        assert filled[model]["gpu_device_ids"] == gpus
+        assert filled[model]["enable_kv_cache_reuse"] == "True"
+    assert filled["tensorrt_llm_bls"]["tensorrt_llm_draft_model_name"] == "tensorrt_llm_draft"
+    assert {values["triton_max_batch_size"] for values in filled.values()} == {"8"}
+    assert "--multi-model" in started
+    assert started[started.index("--tensorrt_llm_model_name") + 1] == "tensorrt_llm,tensorrt_llm_draft"
+    again = run(script, cwd=tmp_path, TRITON_TRTLLM=app)
+    assert again == started
+
+
+def test_triton_without_a_draft_engine_starts_a_process_a_gpu(recipe: Path, tmp_path: Path) -> None:
+    folder = bundle(recipe, tmp_path / "out", "engine", "1.2.1", "draft=ngram")
+    app = str(container(tmp_path / "app"))
+    started = run(folder / "deploy" / "serve-triton.sh", cwd=tmp_path, TRITON_TRTLLM=app)
+    assert started[started.index("--world_size") + 1] == "4"
+    assert not (folder / "triton-repository" / "tensorrt_llm_draft").exists()
+    assert "draft" not in (folder / "deploy" / "smoke-test-triton.sh").read_text()
+
+
+def test_triton_serves_the_checkpoint_with_the_servers_own_options(recipe: Path, tmp_path: Path) -> None:
+    folder = bundle(recipe, tmp_path / "out", "serve")
+    started = run(folder / "deploy" / "serve-triton.sh", cwd=tmp_path, TRITON_TRTLLM=str(container(tmp_path / "app")))
+    assert started[:2] == ["--model_repo", "./triton-repository"]
+    model = loaded(folder / "triton-repository" / "tensorrt_llm" / "1" / "model.yaml")
+    assert loaded(folder / "deploy" / "trtllm-serve.yaml").items() <= model.items()
+    assert (model["model"], model["tensor_parallel_size"], model["backend"]) == ("checkpoints/target", 4, "pytorch")
+    assert model["triton_config"] == {"max_batch_size": 0, "decoupled": False}
+
+
 def test_the_image_is_the_release_of_the_version(recipe: Path, tmp_path: Path) -> None:
     lines = (bundle(recipe, tmp_path, "serve", "1.3.0rc29") / "deploy" / "Dockerfile").read_text().splitlines()
     assert "FROM ${REGISTRY}/tensorrt-llm/release:1.3.0rc29" in lines
