@@ -131,7 +131,10 @@ class FallbackChoice(Choice):
     )
     window: int = Field(default=32, ge=1, le=2**20, description="rounds over which acceptance is measured.")
     probe_after: int = Field(
-        default=64, ge=1, le=2**20, description="tokens of AR decoding before speculation is tried again."
+        default=64,
+        ge=1,
+        le=2**20,
+        description="tokens of AR decoding before speculation is tried again; doubles when it fails again.",
     )
 
 

@@ -1,12 +1,17 @@
 """Whether and how far one request speculates: gamma from live acceptance, fallback to AR and the way back.
 
+Where costs were measured, the first rounds of a request and of a trial have the gamma that pays at an acceptance of a
+half: a trial that fails then costs little where long calls cost much. From there gamma follows what was accepted.
+
 Fallback: the speed-up that the acceptance of the last `window` rounds (3 at least) and the step costs predict is below
 `min_speedup`. The request then decodes autoregressively for `probe_after` tokens and tries again with an empty window;
-a trial must promise a little more than what it came from, so that the two do not alternate.
+a trial must promise a little more than what it came from, so that the two do not alternate. Each trial that fails
+doubles the tokens until the next, eightfold at most.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from specc.bundle.manifest import LimitsSpec, RuntimeSpec
@@ -18,6 +23,7 @@ from specc.speculation.expected import best_gamma, predicted_speedup
 
 MIN_ROUNDS: Final = 3
 HYSTERESIS: Final = 1.03
+MAX_DOUBLINGS: Final = 3
 FREE_DRAFTS: Final = DraftCosts(None)
 
 
@@ -49,7 +55,10 @@ class SpeculationPolicy:
         self._costs = costs
         self._draft_costs = draft_costs
         self._acceptance = AcceptanceWindow(runtime.fallback.window, limits.max_gamma)
+        if self.adapts:
+            self._gamma = self._best(batch=1)
         self._cooldown = 0
+        self._failures = 0
         self._throttled = 0
         self._on_trial = False
         self.fallbacks: list[Fallback] = []
@@ -90,39 +99,52 @@ class SpeculationPolicy:
         """
         self._throttled = 0
         self._acceptance.add(proposed, accepted)
-        if self._fixed or len(self._acceptance) < MIN_ROUNDS:
+        if self._fixed:
+            return
+        if len(self._acceptance) < MIN_ROUNDS:
+            if self.adapts:
+                self._gamma = self._best(batch)
             return
         speedup = self._adapted_speedup(batch)
         needed = self._fallback.min_speedup * (HYSTERESIS if self._on_trial else 1.0)
         if speedup < needed:
             self._fall_back(speedup, needed, at_token)
+            if self.adapts:
+                self._gamma = self._best(batch)
         elif len(self._acceptance) >= 2 * MIN_ROUNDS:
             self._on_trial = False
+            self._failures = 0
 
     def _adapted_speedup(self, batch: int) -> float:
         """Choose gamma anew where another promises clearly more, and return the speed-up predicted for it."""
-        acceptance = self._acceptance.conditional(self._most)
-
-        def step_cost(tokens: int) -> float:
-            return self._costs.seconds(batch, tokens)
-
-        def draft_cost(drafts: int) -> float:
-            return self._draft_costs.seconds(batch, drafts)
-
-        now = predicted_speedup(acceptance, self._gamma, step_cost, draft_cost)
+        now = self._predicted(self._gamma, batch)
         if not self.adapts:
             return now
-        gamma = max(1, best_gamma(acceptance, step_cost, self._most, draft_cost).gamma)
-        speedup = predicted_speedup(acceptance, gamma, step_cost, draft_cost)
+        gamma = self._best(batch)
+        speedup = self._predicted(gamma, batch)
         if speedup <= now * HYSTERESIS:
             return now
         self._gamma = gamma
         return speedup
 
+    def _predicted(self, gamma: int, batch: int) -> float:
+        acceptance = self._acceptance.conditional(self._most)
+        return predicted_speedup(
+            acceptance, gamma, partial(self._costs.seconds, batch), partial(self._draft_costs.seconds, batch)
+        )
+
+    def _best(self, batch: int) -> int:
+        """Return the gamma of the largest predicted speed-up, not 0 where drafts are allowed: it teaches nothing."""
+        acceptance = self._acceptance.conditional(self._most)
+        step_cost, draft_cost = partial(self._costs.seconds, batch), partial(self._draft_costs.seconds, batch)
+        chosen = best_gamma(acceptance, step_cost, self._most, draft_cost).gamma
+        return min(max(1, chosen), self._most)
+
     def _fall_back(self, speedup: float, needed: float, at_token: int) -> None:
         rounds = len(self._acceptance)
         reason = f"acceptance: predicted speed-up {speedup:.2f} over {rounds} rounds, needed {needed:.2f}"
         self.fallbacks.append(Fallback(at_token, reason))
-        self._cooldown = self._fallback.probe_after
+        self._cooldown = self._fallback.probe_after << min(self._failures, MAX_DOUBLINGS)
+        self._failures += 1
         self._on_trial = True
         self._acceptance.clear()
