@@ -32,10 +32,10 @@ class Engine:
         bundle: folder of the manifest.
         spec: the manifest's entry.
         length: most cache rows of the sequence, padding of the last call included.
-        caches: of an engine whose first layers this one is; its own by default.
+        beside: an engine of the same file, whose early calls this one makes: one set of weights and of caches.
     """
 
-    def __init__(self, bundle: Path, spec: Tensors, length: int, caches: Tensors | None = None) -> None:
+    def __init__(self, bundle: Path, spec: Tensors, length: int, beside: Engine | None = None) -> None:
         cache_names = {cache["input"] for cache in spec["caches"]}
         unknown = [t["name"] for t in spec["inputs"] if t["required"] and t["name"] not in KNOWN | cache_names]
         if unknown:
@@ -46,15 +46,20 @@ class Engine:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # it would warn of every cache that a run reads and writes
         self.spec = spec
-        self.session = onnxruntime.InferenceSession(bundle / spec["file"], options, ["CPUExecutionProvider"])
+        file, providers = bundle / spec["file"], ["CPUExecutionProvider"]
+        self.session = beside.session if beside else onnxruntime.InferenceSession(file, options, providers)
         self.inputs = [tensor for tensor in spec["inputs"] if tensor["name"] not in cache_names]
         self.sizes = {"B": 1, "C": fitting[0], "Kq": 1}
         # Zeros: a stale row is masked, but 0 times a value that is no number is no number.
-        self.caches = caches or {
-            tensor["name"]: np.zeros(self.shape(tensor), DTYPES[tensor["dtype"]])
-            for tensor in spec["inputs"]
-            if tensor["name"] in cache_names
-        }
+        self.caches = (
+            beside.caches
+            if beside
+            else {
+                tensor["name"]: np.zeros(self.shape(tensor), DTYPES[tensor["dtype"]])
+                for tensor in spec["inputs"]
+                if tensor["name"] in cache_names
+            }
+        )
 
     def shape(self, tensor: Tensors) -> tuple[int, ...]:
         """Return a tensor's shape in this call, its named dimensions replaced by their sizes."""
@@ -111,7 +116,8 @@ class DraftModel:
         drafts: list[int] = []
         while len(drafts) < gamma:
             fed = (ids[self.rows :] or drafts[-1:])[: self.chunk]
-            out = self.engine.call(row(fed, self.rows, self.sampling))
+            given = row(fed, self.rows, self.sampling)
+            out = self.engine.call(given | {"logit_rows": np.array([[len(fed) - 1]])})  # of a `self` draft's engine
             self.rows += len(fed)
             if self.rows >= len(ids):
                 drafts.append(int(out["next_token"][0]))
@@ -132,10 +138,10 @@ def generate(bundle: Path, prompt: list[int], max_tokens: int, gamma: int, sampl
     target = Engine(bundle, engines["target", "main"], length)
     draft, shared = None, manifest["draft"]["kind"] == "self"
     if ("draft", "main") in engines:
-        # The caches of a `self` draft are the target's; layers have the same names in both.
+        # A `self` draft is the target's engine: its neutral inputs end each call early.
         context = manifest["draft"]["context"]
         rows = length if shared else min(length, context + chunk - 1)
-        engine = Engine(bundle, engines["draft", "main"], rows, target.caches if shared else None)
+        engine = Engine(bundle, engines["draft", "main"], rows, target if shared else None)
         draft = DraftModel(engine, chunk, context, sampling)
     ids, past = list(prompt), 0
     while len(ids) < len(prompt) + max_tokens and not (len(ids) > len(prompt) and ids[-1] in stops):

@@ -25,7 +25,6 @@ from specc.bundle.store import Store
 from specc.checkpoint.chat_template import TEMPLATE_FILE
 from specc.checkpoint.hf_tokenizer import TOKENIZER_FILE
 from specc.deploy.write import write_deployment
-from specc.errors import SpeccBug
 from specc.plan.make import plan_text
 from specc.plan.plan import PLAN_FILE, Plan
 from specc.speculation.modes import MODES
@@ -54,7 +53,7 @@ def write_bundle(
         specs += [dataclasses.replace(engine, file=f"{made.place}/{engine.file}") for engine in made.engines]
         checkpoints += made.checkpoints
         for name in made.files:
-            place_once(made_folder / name, folder / made.place / name, store)
+            store.place(made_folder / name, folder / made.place / name)
     for name in (TOKENIZER_FILE, TEMPLATE_FILE):
         if (tokenizer / name).is_file():
             store.place(tokenizer / name, folder / TOKENIZER_FOLDER / name)
@@ -65,18 +64,6 @@ def write_bundle(
     manifest = dataclasses.replace(manifest, checkpoints=tuple(checkpoints))
     (folder / MANIFEST_FILE).write_text(text_from_record(manifest), encoding="utf-8")
     return manifest
-
-
-def place_once(source: Path, target: Path, store: Store) -> None:
-    """Place a file; one that already lies there must be the same: engines over the same weights share their file.
-
-    Raises:
-        SpeccBug: another file has that name.
-    """
-    if not target.exists():
-        store.place(source, target)
-    elif store.digests.sha256(source) != store.digests.sha256(target):
-        raise SpeccBug(f"two engines bring different files of the name {target.name}")
 
 
 def manifest_from_plan(

@@ -110,13 +110,11 @@ class Inputs:
 
     Attributes:
         plan: of the model; of the draft it is `build_plan_of_draft`.
-        weights_plan: whose weights the graphs read: its own, or of the target for a draft of its first layers.
-        source: the checkpoint that these weights come from.
+        source: the checkpoint that its weights come from.
         texts: that calibration reads; none where no method of the plan looks at activations.
     """
 
     plan: Plan
-    weights_plan: Plan
     source: SourceCheckpoint
     lock: RecipeLock
     keys: StageKeys
@@ -156,8 +154,7 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
             lock_file = request.lock or destination / LOCK_FILE
             check_lock(read_lock(lock_file), lock, str(lock_file))
         texts = calibration_texts(plan, recipe.target, request.recipe.parent)
-        keys = StageKeys(plan, lock, texts=texts)
-        inputs = Inputs(plan, plan, sources.target, lock, keys, store, progress, texts)
+        inputs = Inputs(plan, sources.target, lock, StageKeys(plan, lock, texts=texts), store, progress, texts)
         models = (inputs, *draft_inputs(inputs, sources, recipe, request.recipe.parent))
         if request.stop_after == "lower":
             lowered = tuple(lowered_from_plan(model) for model in models)
@@ -184,14 +181,11 @@ def calibration_texts(plan: Plan, choice: ModelChoice, base: Path) -> tuple[str,
 def draft_inputs(inputs: Inputs, sources: Sources, recipe: Recipe, base: Path) -> tuple[Inputs, ...]:
     """Return what the draft's stages work with; nothing where no model drafts."""
     plan = build_plan_of_draft(inputs.plan)
-    if plan is None:
+    if plan is None or sources.draft is None:
         return ()
-    if sources.draft is None:  # the target's first layers
-        keys = StageKeys(plan, inputs.lock, weights_of=inputs.plan, texts=inputs.texts)
-        return (replace(inputs, plan=plan, keys=keys),)
     texts = calibration_texts(plan, recipe.draft, base) if isinstance(recipe.draft, ModelDraft) else ()
     keys = StageKeys(plan, inputs.lock, source="draft", texts=texts)
-    return (replace(inputs, plan=plan, weights_plan=plan, source=sources.draft, keys=keys, texts=texts),)
+    return (replace(inputs, plan=plan, source=sources.draft, keys=keys, texts=texts),)
 
 
 def written_plan(plan: Plan, out: Path) -> Path:
@@ -272,7 +266,7 @@ def checkpoint_from_source(inputs: Inputs) -> Path:
 
 def weights_from_source(inputs: Inputs) -> Path:
     """Store the weights as external data of graphs: links into the source where its bytes serve, else written once."""
-    plan = inputs.weights_plan
+    plan = inputs.plan
 
     def produce(folder: Path) -> None:
         if plan.graph.calibrated_method is None:
@@ -284,14 +278,14 @@ def weights_from_source(inputs: Inputs) -> Path:
             plan, quantizer.source, folder, inputs.store.place, inputs.progress, quantize=quantizer.quantized_as
         )
 
-    needs = weight_bytes(inputs.weights_plan, inputs.source)
-    return inputs.store.obtain(inputs.keys.weights, produce, f"weights of {inputs.weights_plan.name}", needs)
+    needs = weight_bytes(inputs.plan, inputs.source)
+    return inputs.store.obtain(inputs.keys.weights, produce, f"weights of {inputs.plan.name}", needs)
 
 
 def statistics_from_texts(inputs: Inputs) -> Path:
     """Store what goes into the layers of the float32 model while it reads the texts of calibration."""
-    plan = reference_plan(inputs.weights_plan)
-    hessian = inputs.weights_plan.graph.calibrated_method == "gptq"
+    plan = reference_plan(inputs.plan)
+    hessian = inputs.plan.graph.calibrated_method == "gptq"
 
     def produce(folder: Path) -> None:
         place, progress = inputs.store.place, inputs.progress

@@ -18,20 +18,13 @@ class StageKeys:
         plan: what is built.
         lock: digests of the sources, and the toolchain with specc's own digest and the back end's libraries.
         source: the role of the lock's source that the model is made of; others do not touch its keys.
-        weights_of: the plan whose weights the graphs read; None: the model's own.
         texts: of calibration; none where no method looks at activations.
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        lock: RecipeLock,
-        source: EngineRole = "target",
-        weights_of: Plan | None = None,
-        texts: tuple[str, ...] = (),
+        self, plan: Plan, lock: RecipeLock, source: EngineRole = "target", texts: tuple[str, ...] = ()
     ) -> None:
         self._plan = plan
-        self._weights_plan = weights_of or plan
         self._toolchain = lock.toolchain
         self._texts = texts
         self._sources: dict[str, Any] = {source: {file.name: file.sha256 for file in lock.sources[source].files}}
@@ -39,7 +32,7 @@ class StageKeys:
     @property
     def weights(self) -> str:
         """Key of the weights: sources, the model, the dtype. Not gamma, not the limits."""
-        plan = self._weights_plan
+        plan = self._plan
         target = plan.target
         return self._key(
             "weights",
@@ -57,7 +50,7 @@ class StageKeys:
     @property
     def statistics(self) -> str:
         """Key of what calibration learns: sources, the model, the texts, and whether Hessians are kept."""
-        plan = self._weights_plan
+        plan = self._plan
         parts = {
             "facts": json_from_record(plan.target.facts),
             "texts": list(self._texts),

@@ -155,8 +155,9 @@ class TinyEngines:
     plan: Plan
     specs: tuple[EngineSpec, ...]
 
-    def runner(self, variant: str = "main", **options: Any) -> OnnxRuntimeRunner:
-        spec = next(spec for spec in self.specs if spec.variant == variant)
+    def runner(self, variant: str = "main", role: str | None = None, **options: Any) -> OnnxRuntimeRunner:
+        role = role or self.plan.graph.role
+        spec = next(spec for spec in self.specs if (spec.variant, spec.role) == (variant, role))
         return onnxruntime_runner(self.folder, spec, threads=1, **options)
 
 

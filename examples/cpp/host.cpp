@@ -69,7 +69,7 @@ void* allocated(size_t bytes) {
 // One engine: a context for each profile, a device buffer for each small tensor, caches that stay where they are.
 class Engine {
  public:
-  // `shared` has the caches of an engine whose first layers this one is; it has its own where it names none.
+  // `shared` has the caches of an engine whose early calls this one makes; it has its own where it names none.
   Engine(const std::string& bundle, const Json& spec, cudaStream_t stream, Caches shared)
       : caches(std::move(shared)), spec_(spec), profiles_(spec["profiles"].items), stream_(stream) {
     check_device();

@@ -54,7 +54,7 @@ class OnnxRuntimeBackend:
             SpeccError: SPC501 ONNX Runtime is not installed, SPC502 it refuses a graph, SPC503 the disk refuses a file.
         """
         self.toolchain()
-        for file in (*(graph.file for graph in lowered.graphs), *lowered.weight_files):
+        for file in dict.fromkeys((*(graph.file for graph in lowered.graphs), *lowered.weight_files)):
             _place(lowered.folder / file, folder / file, place)
         specs = []
         for done, graph in enumerate(lowered.graphs):

@@ -73,6 +73,8 @@ class BackendRow:
         quantized_embedding: whether rows of a quantized embedding can be looked up.
         invariant: whether its products give a row the same bits in every call of an even number of rows.
         default_prefill_chunk: tokens of one prefill call where the recipe states none.
+        default_support: most ids that a draft is drawn from where the recipe states none.
+        whole_support: whether a draft can be drawn from the whole vocabulary.
         compiles: whether this version builds its engines; False: it lowers the graphs and ends there.
         makes: `engines` over graphs of specc's own, or a `checkpoint` that another program loads.
         several_gpus: whether one model may be split over GPUs.
@@ -94,6 +96,8 @@ class BackendRow:
     logits_variant: bool
     static_capacity: bool
     default_prefill_chunk: int
+    default_support: int
+    whole_support: bool
     compiles: bool = True
     makes: Literal["engines", "checkpoint"] = "engines"
     several_gpus: bool = False
@@ -149,6 +153,8 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         quantized_embedding=True,
         invariant=True,
         default_prefill_chunk=128,
+        default_support=1024,
+        whole_support=True,
     ),
     "tensorrt-rtx": BackendRow(
         name="tensorrt-rtx",
@@ -180,6 +186,8 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         logits_variant=False,
         static_capacity=True,
         default_prefill_chunk=512,
+        default_support=64,
+        whole_support=False,
     ),
     "tensorrt": BackendRow(
         name="tensorrt",
@@ -203,6 +211,8 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         logits_variant=False,
         static_capacity=True,
         default_prefill_chunk=512,
+        default_support=64,
+        whole_support=False,
         compiles=False,
     ),
     "tensorrt-llm": BackendRow(
@@ -227,6 +237,8 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         logits_variant=False,
         static_capacity=True,
         default_prefill_chunk=8192,
+        default_support=64,
+        whole_support=False,
         makes="checkpoint",
         several_gpus=True,
         cache_dtypes=("fp8",),

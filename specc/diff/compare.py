@@ -92,7 +92,7 @@ def _toolchain(lock: RecipeLock) -> Json:
 def _engines(manifest: Manifest) -> Json:
     """Return what tells engines apart, without the list of their tensors but for its length."""
     return {
-        engine.file: {
+        engine.file if engine.role in engine.file else f"{engine.file} as {engine.role}": {
             "role": engine.role,
             "variant": engine.variant,
             "format": engine.format,

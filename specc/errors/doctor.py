@@ -1,4 +1,4 @@
-"""Codes SPC330 to SPC349: what `specc check` finds beside the refusals of other stages."""
+"""Codes SPC330 to SPC350: what `specc check` finds beside the refusals of other stages."""
 
 from __future__ import annotations
 
@@ -102,5 +102,10 @@ DOCTOR: Final[dict[str, CodeRow]] = {
     "SPC349": CodeRow(
         "The tensors were not compared",
         "A configuration lies there without weights: sizes and tokenizers were checked, tensors were not.",
+    ),
+    "SPC350": CodeRow(
+        "Drafts are drawn from fewer ids than the text",
+        "Under acceptance rejection and block a draft is drawn from its most probable ids, `draft.support` of them. "
+        "Without truncation, hot sampling takes many tokens from beyond these, and each ends the accepted drafts.",
     ),
 }

@@ -83,4 +83,10 @@ PLAN: Final[dict[str, CodeRow]] = {
         "Each flow and version has its models, drafters, schemes and dtypes of caches. What would be refused, or be "
         "changed without a word, on the machine with the GPUs is refused while planning.",
     ),
+    "SPC325": CodeRow(
+        "A draft cannot be drawn from so many ids",
+        "`draft.support` is how many of its most probable ids a draft is drawn from under acceptance rejection and "
+        "block. Truncated sampling is defined on the `candidates` most probable ids, so more than these are either all "
+        "ids or none; engines of a fixed width do not take all.",
+    ),
 }

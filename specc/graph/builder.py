@@ -61,6 +61,7 @@ class Builder:
         inner = Builder()
         inner._scope = list(self._scope)
         inner._taken = self._taken
+        inner.initializers = self.initializers  # all of them belong to the main graph
         return inner
 
     def op(

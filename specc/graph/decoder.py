@@ -13,10 +13,14 @@ from specc.graph.blocks.norm import rms_norm
 from specc.graph.blocks.rotary import Rotary
 from specc.graph.blocks.scaling import scaled, soft_capped
 from specc.graph.builder import IR_VERSION, Builder, declared
-from specc.graph.interface import target_interface
+from specc.graph.drafters.early import early_condition, early_results, law_specs, verification_inputs
+from specc.graph.drafters.pick import draft_function
+from specc.graph.interface import has_early_exit, target_interface
 from specc.graph.logprobs import token_logprobs
+from specc.graph.picks import if_true
 from specc.graph.verify import VERIFY_OUTPUTS, verified, verify_functions
 from specc.plan.plan import GraphPlan
+from specc.speculation.modes import MODES
 
 
 def target_graph(facts: ModelFacts, graph: GraphPlan, variant: EngineVariant) -> ir.Model:
@@ -30,17 +34,24 @@ def target_graph(facts: ModelFacts, graph: GraphPlan, variant: EngineVariant) ->
     interface = target_interface(facts, graph, variant)
     inputs = {spec.name: declared(spec.name, spec.dtype, spec.shape) for spec in interface.inputs}
     builder = Builder()
-    hidden, caches = decoded(builder, inputs, facts, graph)
+    early = early_condition(builder, inputs) if has_early_exit(graph, variant) else None
+    hidden, caches = decoded(builder, inputs, facts, graph, early)
     logits = head_logits(builder, hidden, inputs["logit_rows"], facts, graph)
-    results = dict(zip(VERIFY_OUTPUTS, verified(builder, logits, inputs, graph), strict=True))
+    given = inputs if early is None else verification_inputs(builder, inputs, early, graph)
+    results = dict(zip(VERIFY_OUTPUTS, verified(builder, logits, given, graph), strict=True))
     results |= caches
-    wanted = {spec.name for spec in interface.outputs}
+    specs = interface.outputs
+    if early is not None:
+        own = results["next_token"]
+        results |= early_results(builder, logits, inputs, early=early, own=own, graph=graph)
+        specs += law_specs(graph)
+    wanted = {spec.name for spec in specs}
     if "logits" in wanted:
         results["logits"] = logits
     if "token_logprobs" in wanted:
         results["token_logprobs"] = token_logprobs(builder, logits, results["tokens"])
     outputs = []
-    for spec in interface.outputs:
+    for spec in specs:
         value = results[spec.name]
         like = declared(spec.name, spec.dtype, spec.shape)
         value.name, value.type, value.shape = like.name, like.type, like.shape
@@ -48,24 +59,53 @@ def target_graph(facts: ModelFacts, graph: GraphPlan, variant: EngineVariant) ->
     main = builder.graph(f"specc_target_{variant}", tuple(inputs.values()), outputs)
     main.initializers.update(builder.initializers)
     functions = verify_functions(graph, facts.emitted_vocab_size)
+    if early is not None and not MODES[graph.acceptance].fixes_ids:
+        functions += (draft_function(graph, facts.emitted_vocab_size),)
     return ir.Model(main, ir_version=IR_VERSION, producer_name="specc", functions=functions)
 
 
 def decoded(
-    builder: Builder, inputs: dict[str, ir.Value], facts: ModelFacts, graph: GraphPlan
+    builder: Builder,
+    inputs: dict[str, ir.Value],
+    facts: ModelFacts,
+    graph: GraphPlan,
+    early: ir.Value | None = None,
 ) -> tuple[ir.Value, dict[str, ir.Value]]:
-    """Return the hidden states after the last layer, [B, S, H], and the cache outputs by name."""
+    """Return the hidden states after the last layer, [B, S, H], and the cache outputs by name.
+
+    Args:
+        builder: where the nodes go.
+        inputs: of the graph, by name.
+        facts: of the model.
+        graph: dtype and capacity.
+        early: bool scalar: whether the last layer is that of `graph.early_layers`; None: it never is.
+    """
     ids, past = inputs["input_ids"], inputs["past_lengths"]
     x = embedded(builder, ids, facts, graph)
     positions = _positions(builder, ids, past)
     rotary = Rotary(builder, facts, graph, positions)
     steps = _steps(builder, facts, past, rotary, positions=positions, cache=inputs["key_cache_0"])
-    caches: dict[str, ir.Value] = {}
-    for layer in range(facts.num_hidden_layers):
-        pair = inputs[f"key_cache_{layer}"], inputs[f"value_cache_{layer}"]
-        x, (key_out, value_out) = decoder_layer(builder, x, layer, facts=facts, graph=graph, steps=steps, caches=pair)
-        caches |= {f"key_cache_{layer}_out": key_out, f"value_cache_{layer}_out": value_out}
-    return x, caches
+    caches = [inputs[f"{kind}_cache_{layer}"] for layer in range(facts.num_hidden_layers) for kind in ("key", "value")]
+
+    def through(here: Builder, x: ir.Value, first: int, end: int) -> list[ir.Value]:
+        """Return the hidden states behind layer end - 1, then the caches of the layers from `first` on."""
+        values = [x]
+        for layer in range(first, end):
+            pair = caches[2 * layer], caches[2 * layer + 1]
+            values[0], pair = decoder_layer(here, values[0], layer, facts=facts, graph=graph, steps=steps, caches=pair)
+            values += pair
+        return values
+
+    split = facts.num_hidden_layers if early is None else graph.early_layers
+    x, *written = through(builder, x, 0, split)
+    if early is not None and split < facts.num_hidden_layers:
+        goes_on = builder.op("Not", early, name="goes_on")
+        unchanged = (x, *caches[2 * split :])
+        x, *rest = if_true(
+            builder, goes_on, unchanged, "rest", lambda then: through(then, x, split, facts.num_hidden_layers)
+        )
+        written += rest
+    return x, {f"{cache.name}_out": value for cache, value in zip(caches, written, strict=True)}
 
 
 def embedded(builder: Builder, ids: ir.Value, facts: ModelFacts, graph: GraphPlan) -> ir.Value:

@@ -8,7 +8,7 @@ from typing import Final
 from specc.bundle.manifest import CacheSpec, Dimension, Neutral, TensorDtype, TensorSpec
 from specc.checkpoint.facts import ModelFacts
 from specc.plan.plan import GraphPlan
-from specc.speculation.modes import DRAFT_SUPPORT, MODES
+from specc.speculation.modes import MODES
 
 SAMPLING_INPUTS: Final[tuple[tuple[str, TensorDtype, Neutral], ...]] = (
     ("temperature", "f32", 0.0),
@@ -20,6 +20,7 @@ SAMPLING_INPUTS: Final[tuple[tuple[str, TensorDtype, Neutral], ...]] = (
 # Entry j is the law that the draft judged at row j was drawn from; the last row judges none. Filled with the neutrals a
 # row is one-hot.
 Q_INPUTS: Final[tuple[tuple[str, TensorDtype, Neutral], ...]] = (("q_ids", "i64", -1), ("q_probs", "f32", 0.0))
+EARLY_EXIT: Final = "early_exit"
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,10 @@ def target_interface(facts: ModelFacts, graph: GraphPlan, variant: str) -> Inter
     if mode.samples:
         inputs += [TensorSpec(name, dtype, ("B",), False, neutral) for name, dtype, neutral in SAMPLING_INPUTS]
     if mode.takes_q:
-        support: Dimension = "Kq" if graph.capacity is None else DRAFT_SUPPORT
+        support: Dimension = "Kq" if graph.capacity is None else graph.support
         inputs += [TensorSpec(name, dtype, ("B", "R", support), False, neutral) for name, dtype, neutral in Q_INPUTS]
+    if has_early_exit(graph, variant):
+        inputs.append(TensorSpec(EARLY_EXIT, "i64", (1,), False, 0))
     inputs += [TensorSpec(cache.input, graph.compute_dtype, cache_shape, True, None) for cache in caches]
     outputs = [_output("tokens", "B", "R"), _output("num_accepted", "B"), _output("next_token", "B")]
     outputs += [_output("next_past", "B"), _output("accepted_rows", "B", "R")]
@@ -63,6 +66,11 @@ def target_interface(facts: ModelFacts, graph: GraphPlan, variant: str) -> Inter
         outputs.append(TensorSpec("logits", "f32", ("B", "R", facts.emitted_vocab_size), False, None))
     outputs += [TensorSpec(cache.output, graph.compute_dtype, cache_shape, True, None) for cache in caches]
     return Interface(tuple(inputs), tuple(outputs), caches)
+
+
+def has_early_exit(graph: GraphPlan, variant: str) -> bool:
+    """Return whether calls of a variant of the target graph may end after its first layers and draft."""
+    return graph.early_layers > 0 and variant == "main"
 
 
 def _required(name: str, *shape: Dimension) -> TensorSpec:

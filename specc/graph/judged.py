@@ -155,10 +155,11 @@ def _candidate_token(builder: Builder, law: RowLaw, left: _Left, sampling: Sampl
     if left.support is not None:
         support, q = left.support
         grown = p if left.weight is None else builder.op("Mul", p, left.weight, name="grown_p")
-        column = builder.op("Unsqueeze", ids, builder.i64(2), name="ids_column")  # [B, K, 1]
-        same = builder.op("Equal", column, _row(builder, support), name="same_id")  # [B, K, Kq]
-        stated = builder.op("Where", same, _row(builder, q), builder.f32(0.0), name="q_where_same")
-        at = builder.op("ReduceMax", stated, builder.i64(-1), name="q_at_candidates", keepdims=0)
+        rows = builder.op("Shape", left.row, name="num_rows", start=0, end=1)
+        size = builder.op("Concat", rows, builder.i64(law.scaled.vocab_size), name="dense_shape", axis=0)
+        nothing = builder.op("Expand", builder.f32(0.0), size, name="no_q")  # [B, V]
+        dense = builder.op("ScatterElements", nothing, support, q, name="dense_q", axis=1)
+        at = builder.op("GatherElements", dense, ids, name="q_at_candidates", axis=1)  # [B, K]
         rest = builder.op("Max", builder.op("Sub", grown, at, name="over_q"), builder.f32(0.0), name="left")
         weights = _or_all(builder, rest, p)
     return _raced(builder, weights, _row(builder, ids), left.row, sampling, vocab_size=law.scaled.vocab_size)

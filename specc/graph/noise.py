@@ -116,14 +116,14 @@ def noise_kinds(graph: GraphPlan) -> tuple[NoiseKind, ...]:
     mode = MODES[graph.acceptance]
     if not mode.samples:
         return ()
-    if graph.role == "draft":
-        # Where ids are compared, the draft guesses with the target's noise; elsewhere it must not.
-        stream = Stream.TARGET if mode.fixes_ids else Stream.DRAFT
-        return (NoiseKind(NOISE, stream, gumbel_from_bits),)
-    if mode.fixes_ids:
-        return (NoiseKind(NOISE, Stream.TARGET, gumbel_from_bits),)
+    # Where drafts are drawn from q, they must not share the noise of what judges them; elsewhere the draft guesses with
+    # the target's.
+    picks = NoiseKind(NOISE, Stream.DRAFT if mode.takes_q else Stream.TARGET, gumbel_from_bits)
+    if graph.role == "draft" or mode.fixes_ids:
+        return (picks,)
     residual = NoiseKind(RESIDUAL_NOISE, Stream.RESIDUAL, exponential_from_bits)
-    return (NoiseKind(ACCEPT_NOISE, Stream.ACCEPT, uniform_from_bits), residual) if mode.takes_q else (residual,)
+    judging = (NoiseKind(ACCEPT_NOISE, Stream.ACCEPT, uniform_from_bits), residual) if mode.takes_q else (residual,)
+    return (*judging, picks) if graph.early_layers else judging
 
 
 def noise_functions(graph: GraphPlan, arithmetic: Arithmetic) -> tuple[ir.Function, ...]:

@@ -201,6 +201,17 @@ def if_any(
     numbers = builder.op("Cast", rows, name=f"{name}.asked", to=ir.DataType.INT32)
     most = builder.op("ReduceMax", numbers, name=f"{name}.any_number", keepdims=0)
     condition = builder.op("Cast", most, name=f"{name}.any", to=ir.DataType.BOOL)
+    return if_true(builder, condition, otherwise, name, body)
+
+
+def if_true(
+    builder: Builder,
+    condition: ir.Value,
+    otherwise: Sequence[ir.Value],
+    name: str,
+    body: Callable[[Builder], Sequence[ir.Value]],
+) -> tuple[ir.Value, ...]:
+    """Return body's values if the condition, a bool scalar, is true, else `otherwise`, as many of them, by an If."""
     then = builder.branch()
     with then.scope(name):
         then_graph = then.graph(f"{name}_then", (), body(then))

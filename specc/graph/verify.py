@@ -14,7 +14,7 @@ from specc.graph.noise import Int64Arithmetic, noise_functions
 from specc.graph.picks import Sampling, coupled_picks, greedy_picks
 from specc.graph.rules import Chain, leading_run
 from specc.plan.plan import GraphPlan
-from specc.speculation.modes import DRAFT_SUPPORT, MODES
+from specc.speculation.modes import MODES
 
 VERIFY: Final = "Verify"
 ROW_INPUTS: Final = ("input_ids", "num_tokens", "past_lengths", "logit_rows", "num_draft")
@@ -43,7 +43,7 @@ def verify_graph(graph: GraphPlan, vocab_size: int) -> ir.Model:
     """Return the verification alone as a model: `logits` float32 [B, R, V] is an input. For tests and measurements."""
     dtypes = {name: dtype for name, dtype, _ in (*SAMPLING_INPUTS, *Q_INPUTS)}
     rows = ("B", "R")
-    q_shape: tuple[Dimension, ...] = (*rows, "Kq" if graph.capacity is None else DRAFT_SUPPORT)
+    q_shape: tuple[Dimension, ...] = (*rows, "Kq" if graph.capacity is None else graph.support)
     shapes: dict[str, tuple[Dimension, ...]] = {"input_ids": ("B", "S"), "logit_rows": rows, "tokens": rows}
     shapes |= {"accepted_rows": rows} | {name: q_shape for name, _, _ in Q_INPUTS}
     inputs = [declared("logits", "f32", ("B", "R", vocab_size))]

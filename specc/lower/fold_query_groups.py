@@ -22,9 +22,9 @@ _MASK: Final = 3
 
 def _apply(model: ir.Model, graph: GraphPlan) -> None:  # noqa: ARG001 - the form of a pass
     masks: dict[ir.Value, ir.Value] = {}
-    for node in list(model.graph):
-        if node.op_type == "Attention" and node.domain == "":
-            _fold(model.graph, node, masks)
+    for node in list(model.graph.all_nodes()):
+        if node.op_type == "Attention" and node.domain == "" and isinstance(node.graph, ir.Graph):
+            _fold(node.graph, node, masks)
 
 
 def _heads(node: ir.Node) -> tuple[int, int, int]:

@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from specc.bundle.record import record_from_file, text_from_record
 from specc.errors import SpeccBug
+from specc.graph.drafters.early import early_interface
 from specc.graph.drafters.interface import draft_interface
-from specc.graph.interface import target_interface
+from specc.graph.interface import has_early_exit, target_interface
 from specc.lower.bind_weights import bind_weights, shapes_of_weights, tables_of
 from specc.lower.lowered import Lowered, LoweredGraph
 from specc.lower.models import models_from_plan
@@ -67,6 +68,9 @@ def write_graphs(plan: Plan, weights: Path, folder: Path, place: Place) -> None:
             interface = draft_interface(facts, graph, variant) if drafts else target_interface(facts, graph, variant)
             tensors = interface.inputs, interface.outputs, interface.caches
             graphs.append(LoweredGraph(graph.role, variant, file, *tensors, steps=graph.steps_of(variant)))
+            if has_early_exit(graph, variant):
+                early = early_interface(facts, graph)
+                graphs.append(LoweredGraph("draft", variant, file, early.inputs, early.outputs, early.caches))
         files = tuple(dict.fromkeys(weight.file for weight in stored.values()))
         (folder / LOWERED_FILE).write_text(text_from_record(LoweredList(tuple(graphs), files)), encoding="utf-8")
     except OSError as error:

@@ -19,12 +19,12 @@ _PERM: Final = [0, 2, 1, 3]
 
 
 def _apply(model: ir.Model, graph: GraphPlan) -> None:  # noqa: ARG001 - the form of a pass
-    for node in list(model.graph):
-        if node.op_type == "Split":
+    for node in list(model.graph.all_nodes()):
+        if node.op_type == "Split" and isinstance(node.graph, ir.Graph):
             layouts = [_layout(part) for part in node.outputs]
             found = [layout for layout in layouts if layout is not None]
             if len(found) == len(layouts) and len({dim for _, _, dim in found}) == 1:
-                _join(model.graph, node, found)
+                _join(node.graph, node, found)
 
 
 def _layout(part: ir.Value) -> tuple[ir.Node, int, int] | None:

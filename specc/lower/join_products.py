@@ -25,7 +25,7 @@ Key: TypeAlias = tuple[ir.Value, str, WeightRow]
 
 def _apply(model: ir.Model, graph: GraphPlan) -> None:
     groups: dict[Key, list[ir.Node]] = defaultdict(list)
-    for node in model.graph:
+    for node in model.graph.all_nodes():
         weight = _multiplied(node)
         if weight is not None and not _has_bias(node):
             row = graph.weight_row(str(weight.name))
@@ -56,18 +56,19 @@ def _has_bias(product: ir.Node) -> bool:
     )
 
 
-def _join(owner: ir.Graph, products: list[ir.Node]) -> None:
+def _join(whole: ir.Graph, products: list[ir.Node]) -> None:
+    owner = products[0].graph  # the model's, or the body of a conditional; weights are the model's
     weights = [weight for weight in map(_multiplied, products) if weight is not None]
     shapes = [weight.shape.numpy() for weight in weights if weight.shape is not None]
     name, sizes = joined_name([str(weight.name) for weight in weights]), [int(shape[0]) for shape in shapes]
-    if len(sizes) != len(products):
+    if len(sizes) != len(products) or not isinstance(owner, ir.Graph):
         raise SpeccBug(f"{name}: each matrix must state its shape")
-    if name not in owner.initializers:  # an unrolled graph multiplies by it in each step
+    if name not in whole.initializers:  # an unrolled graph multiplies by it in each step
         shape = ir.Shape((sum(sizes), int(shapes[0][1])))
-        owner.initializers[name] = ir.Value(name=name, type=weights[0].type, shape=shape)
+        whole.initializers[name] = ir.Value(name=name, type=weights[0].type, shape=shape)
     builder = Builder()
     with builder.scope(f"{products[0].name}.joined"):
-        transposed = builder.op("Transpose", owner.initializers[name], name="transposed", perm=[1, 0])
+        transposed = builder.op("Transpose", whole.initializers[name], name="transposed", perm=[1, 0])
         product = builder.op("MatMul", products[0].inputs[0], transposed, name="product")
         names = [f"part_{index}" for index in range(len(sizes))]
         parts = builder.ops("Split", product, builder.i64(*sizes), outputs=names, axis=-1)

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from specc.errors import SpeccBug
 from specc.graph.builder import Builder
 from specc.lower.lowering_pass import LoweringPass
 from specc.plan.plan import GraphPlan
@@ -22,14 +23,24 @@ from specc.plan.plan import GraphPlan
 _WORTH: Final = 16
 
 
-def _apply(model: ir.Model, graph: GraphPlan) -> None:
+def _apply(model: ir.Model, graph: GraphPlan) -> None:  # noqa: ARG001 - the form of a pass
     for function in model.functions.values():
         for node in list(function.all_nodes()):
             if node.op_type == "TopK" and node.domain == "" and node.graph is not None:
                 values = node.inputs[0]
                 width = None if values is None or values.shape is None else values.shape[2]
-                if isinstance(width, int) and width >= _WORTH * graph.candidates:
-                    _split(node, width, graph.candidates)
+                count = _count(node)
+                if isinstance(width, int) and width >= _WORTH * count:
+                    _split(node, width, count)
+
+
+def _count(node: ir.Node) -> int:
+    """Return K of a TopK, which the graphs state as a constant."""
+    k = node.inputs[1]
+    stated = None if k is None else ir.convenience.get_const_tensor(k)
+    if stated is None:
+        raise SpeccBug(f"{node.name}: TopK of a count that is no constant")
+    return int(stated.numpy().item())
 
 
 def _split(node: ir.Node, width: int, count: int) -> None:

@@ -38,9 +38,9 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
         }
         for user, _ in list(value.uses()):
             if user.op_type == "Transpose":
-                _multiply(model.graph, user, parts, row.format, (out, into))
+                _multiply(user, parts, row.format, (out, into))
             elif user.op_type == "Gather":
-                _look_up(model.graph, user, parts, row.format)
+                _look_up(user, parts, row.format)
             else:
                 raise SpeccBug(f"{user.name}: {user.op_type} of the quantized {name}")
         del model.graph.initializers[name]
@@ -48,9 +48,7 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
         model.graph.opset_imports[MICROSOFT] = 1
 
 
-def _multiply(
-    owner: ir.Graph, transpose: ir.Node, parts: dict[str, ir.Value], form: WeightFormat, shape: tuple[int, int]
-) -> None:
+def _multiply(transpose: ir.Node, parts: dict[str, ir.Value], form: WeightFormat, shape: tuple[int, int]) -> None:
     for product, _ in list(transpose.outputs[0].uses()):
         attributes = {
             "N": shape[0],
@@ -66,11 +64,11 @@ def _multiply(
             domain=MICROSOFT,
             name=product.name,
         )
-        _replace(owner, product, [node], node.outputs[0])
-    owner.remove(transpose, safe=True)
+        _replace(product, [node], node.outputs[0])
+    _owner(transpose).remove(transpose, safe=True)
 
 
-def _look_up(owner: ir.Graph, gather: ir.Node, parts: dict[str, ir.Value], form: WeightFormat) -> None:
+def _look_up(gather: ir.Node, parts: dict[str, ir.Value], form: WeightFormat) -> None:
     codes, scales = parts.values()
     ids, bits = gather.inputs[1], ELEMENT_BITS[form.element]
     builder = Builder()
@@ -81,7 +79,7 @@ def _look_up(owner: ir.Graph, gather: ir.Node, parts: dict[str, ir.Value], form:
         scale = builder.op("Unsqueeze", builder.op("Gather", scales, ids), builder.i64(-1), name="scale")
         values = builder.op("Mul", centred, scale, name="values")
         row = builder.op("Reshape", values, builder.i64(0, 0, -1), name="row")  # [B, S, K]
-    _replace(owner, gather, builder.nodes, row)
+    _replace(gather, builder.nodes, row)
 
 
 def _nibbles(builder: Builder, packed: ir.Value) -> ir.Value:
@@ -94,12 +92,19 @@ def _nibbles(builder: Builder, packed: ir.Value) -> ir.Value:
     return builder.op("Reshape", both, builder.i64(0, 0, 0, -1), name="nibbles")
 
 
-def _replace(owner: ir.Graph, old: ir.Node, nodes: list[ir.Node], new: ir.Value) -> None:
-    result = old.outputs[0]
+def _replace(old: ir.Node, nodes: list[ir.Node], new: ir.Value) -> None:
+    owner, result = _owner(old), old.outputs[0]
     owner.insert_before(old, nodes)
     new.name, new.type, new.shape = result.name, result.type, result.shape
     result.replace_all_uses_with(new, replace_graph_outputs=True)
     owner.remove(old, safe=True)
+
+
+def _owner(node: ir.Node) -> ir.Graph:
+    """Return the graph that holds a node: the model's, or the body of a conditional."""
+    if not isinstance(node.graph, ir.Graph):
+        raise SpeccBug(f"{node.name} stands in no graph")
+    return node.graph
 
 
 USE_MATMULNBITS: Final = LoweringPass(

@@ -1,7 +1,7 @@
 """What drafts: the draft of the manifest and, where a model is behind it, how that model is built.
 
-The draft inherits nothing: scheme, context and caches are its own. Only the first layers of the target (kind `self`)
-are, by definition, the target's.
+The draft inherits nothing: scheme, context and caches are its own. The first layers of the target (kind `self`) are no
+model of their own: the target's graph draws their drafts too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from specc.plan.same_tokens import check_same_tokens
 from specc.plan.weights import QuantizedModel, stored_bits, weights_from_choice
 from specc.recipe.models import Eagle3Draft, HeadDraft, ModelDraft, NgramDraft, NoDraft, SelfDraft, SuffixDraft
 from specc.recipe.schema import Recipe
-from specc.speculation.modes import DRAFT_SUPPORT, MODES
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,19 @@ class DraftInputs:
 
 @dataclass(frozen=True)
 class DraftDecision:
-    """The draft of the manifest, the model behind it and what its memory depends on, both or neither, and notes."""
+    """What drafts.
+
+    Attributes:
+        spec: the draft of the manifest.
+        model: the model behind it; None where drafting needs none of its own.
+        first_layers: facts of the target's first layers where these draft.
+        demand: what the memory of that model depends on; None likewise.
+        notes: for people.
+    """
 
     spec: DraftSpec
     model: DraftPlan | None = None
+    first_layers: ModelFacts | None = None
     demand: ModelDemand | None = None
     notes: tuple[str, ...] = ()
 
@@ -134,7 +142,7 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
     steps = limits.default_gamma if unrolled else 1
     capacity = draft_capacity(context, limits.prefill_chunk, steps)
     graph = replace(
-        _draft_graph(inputs.graph, facts),
+        _draft_graph(inputs.graph),
         compute_dtype=choices.draft_support.compute_dtype,
         capacity=capacity if static else None,
         capacity_buckets=(capacity,) if static else buckets_from_capacity(capacity),
@@ -161,7 +169,6 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
             model=TargetPlan(source.uri, choices.draft_scheme, facts, source.tokens),
             graph=graph,
             profiles=draft_profiles(choices.backend, limits),
-            weights="own",
         ),
         demand=ModelDemand(
             facts=facts,
@@ -197,44 +204,17 @@ def _first_layers(inputs: DraftInputs, layers: int) -> DraftDecision:
             "a draft of kind self is the first layers of the target",
             f"layers: {max(1, facts.num_hidden_layers // 4)}",
         )
-    first = replace(facts, num_hidden_layers=layers, layers=facts.layers[:layers])
-    context = inputs.limits.max_length
     note = (
-        f"draft: the first {layers} of {facts.num_hidden_layers} layers, over the target's files and caches; "
-        "ONNX Runtime holds these layers' weights, and the head, once more in memory."
+        f"draft: the first {layers} of {facts.num_hidden_layers} layers, in the target's own engine: "
+        "its weights and caches, held once."
     )
-    return DraftDecision(
-        spec=SelfDraftSpec("self", layers, context),
-        model=DraftPlan(
-            model=TargetPlan(inputs.target.uri, inputs.choices.scheme, first, inputs.target.tokens),
-            graph=_draft_graph(inputs.graph, first),
-            profiles=draft_profiles(inputs.choices.backend, inputs.limits),
-            weights="target",
-        ),
-        demand=ModelDemand(
-            facts=first,
-            scheme=inputs.choices.scheme,
-            bits=stored_bits(first, inputs.graph, inputs.choices.scheme),
-            compute_dtype=inputs.graph.compute_dtype,
-            cache_dtype=inputs.graph.compute_dtype,
-            weights_only=True,
-        ),
-        notes=(note,),
-    )
+    first = replace(facts, num_hidden_layers=layers, layers=facts.layers[:layers])
+    return DraftDecision(SelfDraftSpec("self", layers, inputs.limits.max_length), first_layers=first, notes=(note,))
 
 
-def _draft_graph(target: GraphPlan, facts: ModelFacts) -> GraphPlan:
+def _draft_graph(target: GraphPlan) -> GraphPlan:
     """Return the target's graph plan as far as it holds for a draft: one logit row, no features, one variant."""
-    support = min(DRAFT_SUPPORT, facts.emitted_vocab_size)
-    return replace(
-        target,
-        max_logit_rows=1,
-        candidates=support if MODES[target.acceptance].takes_q else target.candidates,
-        features=(),
-        variants=("main",),
-        role="draft",
-        verification="native",
-    )
+    return replace(target, max_logit_rows=1, features=(), variants=("main",), role="draft", verification="native")
 
 
 def _refuse_target(recipe: Recipe, target: SourceCheckpoint, draft: SourceCheckpoint) -> None:

@@ -21,11 +21,12 @@ from specc.plan.plan import PLAN_SCHEMA, BackendPlan, Fit, GraphPlan, Plan, Targ
 from specc.plan.prediction import Outlook, Prediction
 from specc.plan.profiles import profiles_from_limits
 from specc.plan.remedies import Setting, remedies_from_demand, remedies_text
-from specc.plan.sampling import sampling_from_recipe
+from specc.plan.sampling import sampling_from_recipe, support_from_recipe
 from specc.plan.shape import eagle3_shape, shape_from_facts
 from specc.plan.trtllm import Pair, demand_of_trtllm, trtllm_from_recipe, trtllm_notes
 from specc.plan.typical import acceptance_notes, typical_from_recipe
 from specc.plan.weights import QuantizedModel, quantization_notes, stored_bits, weights_from_choice
+from specc.recipe.models import SelfDraft
 from specc.recipe.schema import Recipe
 
 
@@ -52,7 +53,8 @@ def plan_from_recipe(
     facts, model_notes = model_for_bundle(recipe, "target", choices.backend, source.facts, lengths.limits.max_length)
     sampling, sampling_notes = sampling_from_recipe(recipe, tokens, choices.acceptance, facts.emitted_vocab_size)
     weights = _target_weights(recipe, choices, facts, source)
-    graph = _graph(recipe, choices, lengths, sampling.candidates, weights)
+    support = support_from_recipe(recipe, choices, sampling.candidates, facts.emitted_vocab_size)
+    graph = _graph(recipe, choices, lengths, candidates=sampling.candidates, weights=weights, support=support)
     draft = draft_from_recipe(DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source))
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, draft), lengths.limits, given)
     lengths = _with_best_gamma(recipe, choices, source.facts.max_position_embeddings, lengths, prediction)
@@ -99,6 +101,8 @@ def plan_text(plan: Plan) -> str:
 def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, draft: DraftDecision) -> Models:
     model, cache = draft.model, recipe.target.kv_cache or choices.support.compute_dtype
     drafting = None if draft.spec.kind != "eagle3" else eagle3_shape(facts, choices.scheme, cache)
+    if draft.first_layers is not None:
+        drafting = shape_from_facts(draft.first_layers, choices.scheme, choices.support.compute_dtype)
     if model is not None:
         drafting = shape_from_facts(model.model.facts, model.model.scheme, model.graph.compute_dtype)
     return Models(
@@ -135,7 +139,13 @@ def _target_weights(
 
 
 def _graph(
-    recipe: Recipe, choices: Choices, lengths: Lengths, candidates: int, weights: tuple[WeightRow, ...]
+    recipe: Recipe,
+    choices: Choices,
+    lengths: Lengths,
+    *,
+    candidates: int,
+    weights: tuple[WeightRow, ...],
+    support: int,
 ) -> GraphPlan:
     static = choices.backend.static_capacity
     own_variant = choices.backend.logits_variant
@@ -151,6 +161,8 @@ def _graph(
         typical=typical_from_recipe(recipe),
         weights=weights,
         verification="plugin" if choices.acceptance in choices.backend.plugin_acceptance else "native",
+        support=support,
+        early_layers=recipe.draft.layers if isinstance(recipe.draft, SelfDraft) else 0,
     )
 
 
@@ -192,7 +204,7 @@ def _demand(choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftD
     dtype = choices.support.compute_dtype
     target = ModelDemand(facts, choices.scheme, stored_bits(facts, graph, choices.scheme), dtype, dtype)
     drafting = replace(target, form="eagle3") if draft.spec.kind == "eagle3" else draft.demand
-    return Demand(target, drafting, lengths.limits, 1, choices.backend.name, choices.acceptance)
+    return Demand(target, drafting, lengths.limits, 1, choices.backend.name, choices.acceptance, graph.support)
 
 
 def _checked_fit(recipe: Recipe, choices: Choices, demand: Demand) -> Fit | None:

@@ -50,7 +50,6 @@ class ModelDemand:
         form: what the facts are of.
         steps: drafts of one call of a draft model.
         unrolled: there is a second engine of several steps.
-        weights_only: all else is the target's.
         gpus: how many share it where they are not the bundle's.
     """
 
@@ -62,7 +61,6 @@ class ModelDemand:
     form: Form = "decoder"
     steps: int = 1
     unrolled: bool = False
-    weights_only: bool = False
     gpus: int | None = None
 
 
@@ -76,6 +74,7 @@ class Demand:
         gpus: how many share every matrix.
         backend: key of `RUNTIME_MEMORY`.
         acceptance: how drafts are verified.
+        support: most ids that a draft is drawn from.
     """
 
     target: ModelDemand
@@ -84,6 +83,7 @@ class Demand:
     gpus: int
     backend: str
     acceptance: AcceptanceMode
+    support: int = DRAFT_SUPPORT
 
     def gpus_of(self, model: ModelDemand) -> int:
         """Return how many GPUs share every matrix of a model."""
@@ -99,9 +99,7 @@ def memory_from_demand(demand: Demand) -> tuple[MemoryItem, ...]:
     items = [*_weights(demand, demand.target), *_state(demand, demand.target, "target")]
     draft = demand.draft
     if draft is not None:
-        own = [*_weights(demand, draft)]
-        if not draft.weights_only:
-            own += _state(demand, draft, "draft")
+        own = [*_weights(demand, draft), *_state(demand, draft, "draft")]
         if draft.unrolled:
             own.append(_unrolled(own))
         items += [replace(item, name=f"draft {item.name}") for item in own]
@@ -176,8 +174,8 @@ def _logits(demand: Demand, model: ModelDemand, rows: int) -> Iterator[MemoryIte
     each = (SAMPLER_BYTES if mode.samples else GREEDY_BYTES) if demand.backend in OWN_GRAPHS else OTHER_SAMPLER_BYTES
     needed, detail = batch * rows * width * each, f"estimate: {each} bytes a logit"
     if mode.takes_q:
-        needed += batch * demand.limits.max_gamma * DRAFT_SUPPORT * Q_BYTES
-        detail += f", {DRAFT_SUPPORT} candidates a draft"
+        needed += batch * demand.limits.max_gamma * demand.support * Q_BYTES
+        detail += f", {demand.support} candidates a draft"
     yield MemoryItem("verification" if model is demand.target else "sampling", needed, detail, "scratch")
 
 

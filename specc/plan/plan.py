@@ -23,7 +23,7 @@ from specc.catalog.weight_formats import CALIBRATED_METHODS, QuantizationMethod,
 from specc.checkpoint.facts import ModelFacts, TokenFacts
 from specc.plan.prediction import Prediction, Unpredicted
 from specc.plan.trtllm_plan import TrtllmPlan
-from specc.speculation.modes import TypicalSpec
+from specc.speculation.modes import DRAFT_SUPPORT, TypicalSpec
 
 PLAN_FILE: Final = "plan.json"
 PLAN_SCHEMA: Final = 1
@@ -73,6 +73,9 @@ class GraphPlan:
         steps: drafts of one call of the variant `unrolled`; 1 where there is none.
         weights: how matrices are stored; the first row that fits a name holds, and without one floats.
         verification: `plugin` where kernels of specc verify, `native` where operators of ONNX do.
+        support: Kq, most ids of the distribution that a draft is drawn from, where acceptance weighs it; at most
+            vocab_size.
+        early_layers: layers after which a call of the main variant may end and draft (draft kind `self`); 0: none may.
     """
 
     compute_dtype: Literal["f32", "f16", "bf16"]
@@ -88,6 +91,8 @@ class GraphPlan:
     steps: int = 1
     weights: tuple[WeightRow, ...] = ()
     verification: VerificationLowering = "native"
+    support: int = DRAFT_SUPPORT
+    early_layers: int = 0
 
     def weight_row(self, name: str) -> WeightRow | None:
         """Return how the weight of a canonical name is quantized; None where it stays a float."""
@@ -203,16 +208,14 @@ class DraftPlan:
     """The model that drafts, beside the target: nothing in it is inherited.
 
     Attributes:
-        model: as TargetPlan; of the first layers of the target, facts say how many.
+        model: as TargetPlan.
         graph: of the draft.
         profiles: shapes to build for.
-        weights: `own`, or `target`: the graph reads the target's files.
     """
 
     model: TargetPlan
     graph: GraphPlan
     profiles: tuple[ProfileSpec, ...]
-    weights: Literal["own", "target"]
 
 
 @dataclass(frozen=True)

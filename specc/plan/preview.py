@@ -101,7 +101,7 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
         "not predicted", "the draft model's sizes are not known; give its config.json with --draft-config"
     )
     if kind != "model" or draft is not None:
-        models = Models(_shape(target), None if draft is None else _shape(draft), kind)
+        models = Models(_shape(target), _draft_shape(recipe, demand), kind)
         outlook = outlook_from_models(recipe, models, limits, given)
     gpu, stated = recipe.gpu.row, recipe.limits
     capabilities = recipe.backend.compute_capabilities if recipe.backend is not None else None
@@ -112,7 +112,7 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
         target=recipe.target.model,
         draft=recipe.draft.model if isinstance(recipe.draft, ModelChoice) else None,
         scheme=target.scheme,
-        draft_scheme=None if draft is None or draft.weights_only else draft.scheme,
+        draft_scheme=None if draft is None else draft.scheme,
         draft_kind=kind,
         gpu=gpu.name,
         gpus=recipe.gpu.count,
@@ -145,12 +145,18 @@ def demand_from_recipe(recipe: Recipe, facts: Facts, limits: LimitsSpec) -> Dema
         unrolled = recipe.draft.steps == "unrolled"
         steps = limits.default_gamma if unrolled else 1
         draft = replace(_model(recipe, recipe.draft, facts.draft), steps=steps, unrolled=unrolled)
-    elif isinstance(recipe.draft, SelfDraft):
-        layers = min(recipe.draft.layers, facts.target.num_hidden_layers)
-        first = replace(facts.target, num_hidden_layers=layers, layers=facts.target.layers[:layers])
-        draft = replace(target, facts=first, weights_only=True)
     acceptance = next(mode for mode in MODES if mode == recipe.acceptance)
     return Demand(target, draft, limits, recipe.gpu.count, backend_of_recipe(recipe), acceptance)
+
+
+def _draft_shape(recipe: Recipe, demand: Demand) -> ModelShape | None:
+    """Return what drafts: the draft model, or the target's first layers, which take no memory of their own."""
+    if isinstance(recipe.draft, SelfDraft):
+        facts = demand.target.facts
+        layers = min(recipe.draft.layers, facts.num_hidden_layers)
+        first = replace(facts, num_hidden_layers=layers, layers=facts.layers[:layers])
+        return _shape(replace(demand.target, facts=first))
+    return None if demand.draft is None else _shape(demand.draft)
 
 
 def backend_of_recipe(recipe: Recipe) -> str:

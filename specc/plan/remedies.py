@@ -87,7 +87,7 @@ def _without_tokens(demand: Demand, setting: Setting, available: int) -> Iterato
     """Yield what leaves every token of the text as it is."""
     yield from _chunk(demand, available)
     draft = demand.draft
-    if draft is None or draft.form == "eagle3" or draft.weights_only:
+    if draft is None or draft.form == "eagle3":
         return
     if draft.unrolled:
         single = replace(demand, draft=replace(draft, unrolled=False, steps=1))

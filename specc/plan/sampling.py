@@ -6,6 +6,9 @@ from typing import Final
 
 from specc.bundle.manifest import AcceptanceMode, SamplingSpec
 from specc.checkpoint.facts import TokenFacts
+from specc.errors import SpeccError
+from specc.plan.choices import Choices
+from specc.recipe.models import ModelDraft, SelfDraft
 from specc.recipe.schema import Recipe
 
 CANDIDATES: Final = 1024
@@ -45,3 +48,31 @@ def sampling_from_recipe(
     if acceptance == "greedy":
         return neutral, (f"sampling: greedy, as acceptance says; generation_config's {words} is not used.",)
     return spec, (f"sampling: {words}, from the checkpoint's generation_config.",)
+
+
+def support_from_recipe(recipe: Recipe, choices: Choices, candidates: int, vocab_size: int) -> int:
+    """Return Kq, the most ids of the distribution that a draft is drawn from.
+
+    Args:
+        recipe: its draft may state it.
+        choices: the back end has a default, and may not take the whole vocabulary.
+        candidates: K of truncated sampling, the most that can matter but for all.
+        vocab_size: ids that can be emitted.
+
+    Raises:
+        SpeccError: SPC325 more ids than candidates, or a whole vocabulary where the back end does not take it.
+    """
+    backend = choices.backend
+    stated = recipe.draft.support if isinstance(recipe.draft, ModelDraft | SelfDraft) else None
+    if stated is None:
+        return min(backend.default_support, candidates)
+    if stated == "all":
+        if backend.whole_support:
+            return vocab_size
+        got, why = f"support all on {backend.name}", "its engines take laws of a fixed width, padded to it in each call"
+        raise SpeccError("SPC325", recipe.place("draft", "support"), got, why, f"support: {backend.default_support}")
+    if stated > candidates:
+        why = f"truncated sampling is defined on the {candidates} most probable ids"
+        fix = f"support: {candidates}" + (", or support: all" if backend.whole_support else "")
+        raise SpeccError("SPC325", recipe.place("draft", "support"), f"{stated} ids", why, fix)
+    return stated

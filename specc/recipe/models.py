@@ -126,6 +126,13 @@ class NoDraft(Choice):
     kind: Literal["none"] = Field(description="nothing is drafted.")
 
 
+Support: TypeAlias = Annotated[int, Field(ge=1, le=1 << 20)] | Literal["all"]
+SUPPORT: Final = (
+    "most ids of the distribution that a draft is drawn from under acceptance rejection or block, or `all`; absent: "
+    "what the back end draws from at little cost (docs/acceptance.md)."
+)
+
+
 class ModelDraft(ModelChoice):
     """A standalone draft model with the target's tokenizer."""
 
@@ -135,6 +142,7 @@ class ModelDraft(ModelChoice):
         description="`single` takes a call a draft; `unrolled` adds an engine of gamma.default drafts a call, faster "
         "where gamma stays near that, with the draft's weights once more in memory (docs/drafting.md).",
     )
+    support: Support | None = Field(default=None, description=SUPPORT)
 
 
 class SelfDraft(Choice):
@@ -145,6 +153,7 @@ class SelfDraft(Choice):
     steps: Literal["single"] = Field(
         default="single", description="a call a draft; only a draft of kind model can be unrolled."
     )
+    support: Support | None = Field(default=None, description=SUPPORT)
 
 
 Taps: TypeAlias = Annotated[

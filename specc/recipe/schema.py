@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 from specc.recipe.choice import Choice, Text, contradiction
 from specc.recipe.gates import RequireChoice
 from specc.recipe.gpu import GpuChoice
-from specc.recipe.models import DraftChoice, ModelChoice, ModelDraft, NgramDraft, NoDraft, SuffixDraft
+from specc.recipe.models import DraftChoice, ModelChoice, ModelDraft, NgramDraft, NoDraft, SelfDraft, SuffixDraft
 from specc.recipe.names import (
     AcceptanceName,
     BackendChoiceName,
@@ -264,14 +264,24 @@ class Recipe(Choice):
     def _independent(self) -> Recipe:
         draft = self.draft
         shared = isinstance(draft, NgramDraft | SuffixDraft) and draft.scope == "session"
-        if shared and self.acceptance in ("rejection", "block"):
+        if shared and self._weighs_drafts():
             raise contradiction(
                 "draft.scope",
                 f"drafts from the session's text with acceptance {self.acceptance}",
                 "a text that another request made with the same seed knows the noise that judges it",
                 "scope: request, or acceptance: coupled, which accepts as many of these drafts",
             )
+        if isinstance(draft, ModelDraft | SelfDraft) and draft.support is not None and not self._weighs_drafts():
+            raise contradiction(
+                "draft.support",
+                f"support is {draft.support} with acceptance {self.acceptance}",
+                "only rejection and block ask what a draft was drawn from",
+                "remove support, or acceptance: rejection",
+            )
         return self
+
+    def _weighs_drafts(self) -> bool:
+        return self.acceptance in ("rejection", "block")
 
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:

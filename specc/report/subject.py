@@ -128,7 +128,7 @@ def _subject_of_plan(
 ) -> Subject:
     facts, gpu = plan.target.facts, GpuChoice.model_validate(plan.recipe["gpu"])
     draft: str = plan.draft.kind
-    if plan.draft_model is not None and plan.draft_model.weights == "own":
+    if plan.draft_model is not None:
         draft += f": {plan.draft_model.model.uri} ({plan.draft_model.model.scheme})"
     return Subject(
         name=plan.name,

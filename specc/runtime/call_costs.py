@@ -147,17 +147,27 @@ def costs_from_tables(
     draft: EngineSpec | None,
     burst: EngineSpec | None,
     measured: MeasuredCosts,
+    *,
     numerics: Numerics = "fastest",
+    early_layers: int | None = None,
 ) -> EngineCosts:
     """Return the costs of all calls in one unit: measured where all engines were measured.
 
     A nominal draft call costs the draft's share of the target's layers, a burst that for each of its steps.
+
+    Args:
+        target: the target engine.
+        draft: its draft engine, None without one.
+        burst: the unrolled one, None without one.
+        measured: step costs.
+        numerics: how calls of the target are padded.
+        early_layers: layers of an early call of the target; None: the draft runs all layers that it has caches of.
     """
     if draft is None:
         return EngineCosts(CallCosts(target, measured.target, numerics=numerics), None, None)
     all_measured = None not in (measured.target, measured.draft) and (burst is None or measured.burst is not None)
     tables = measured if all_measured else MeasuredCosts()
-    share = len(draft.caches) / max(len(target.caches), 1)
+    share = (len(draft.caches) if early_layers is None else 2 * early_layers) / max(len(target.caches), 1)
     bursts = None if burst is None else CallCosts(burst, tables.burst, share * burst.steps)
     return EngineCosts(
         target=CallCosts(target, tables.target, numerics=numerics),

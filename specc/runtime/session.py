@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
+from specc.bundle.drafts import SelfDraftSpec
 from specc.bundle.manifest import MANIFEST_FILE, EngineSpec, Manifest
 from specc.bundle.read import Verify, open_bundle
 from specc.errors import SpeccError
@@ -68,7 +69,10 @@ class Session:
         draft_spec = None if draft_runner is None else draft_runner.spec
         burst_spec = None if burst_runner is None else burst_runner.spec
         measured = MeasuredCosts(step_costs, draft_step_costs, burst_step_costs)
-        costs = costs_from_tables(runner.spec, draft_spec, burst_spec, measured, manifest.numerics)
+        early_layers = manifest.draft.layers if isinstance(manifest.draft, SelfDraftSpec) else None
+        costs = costs_from_tables(
+            runner.spec, draft_spec, burst_spec, measured, numerics=manifest.numerics, early_layers=early_layers
+        )
         self.draft_costs = DraftCosts(costs.draft, costs.burst)
         vocab_size = manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size
         self.scheduler = Scheduler(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from specc import pipeline
@@ -13,6 +14,11 @@ from specc.bundle.read import open_bundle
 from specc.bundle.record import record_from_file
 from specc.cli.main import status_from_arguments
 from specc.runtime import GenerationParams, Session
+from specc.runtime.draft_engine import draft_runner_from_bundle
+from specc.runtime.runners import runner_from_engine
+from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner
+from specc.runtime.runners.runner import neutral_inputs
+from specc.runtime.session import target_engine
 from specc.speculation.step_costs import table_from_step_costs
 from tests.tiny_models import TinyLlama, llama_folder
 
@@ -77,15 +83,44 @@ def test_a_draft_model_has_an_engine_and_files_of_its_own(model_bundle):
 
 
 def test_the_first_layers_share_the_targets_file(self_bundle):
-    bundle, _ = self_bundle
-    own = {"draft.onnx", "draft.tables.safetensors"}
-    assert engine_files(bundle) == own | {
-        "target.onnx", "target.logits.onnx", "model.safetensors", "tables.safetensors",
-    }  # fmt: skip
-    content = (bundle / "engines" / "draft.onnx").read_bytes()
-    assert b"model.safetensors" in content
-    assert b"model.layers.1." in content
-    assert b"model.layers.2." not in content
+    bundle, manifest = self_bundle
+    assert engine_files(bundle) == {"target.onnx", "target.logits.onnx", "model.safetensors", "tables.safetensors"}
+    assert [(engine.role, engine.variant, engine.file) for engine in manifest.engines] == [
+        ("target", "main", "engines/target.onnx"),
+        ("draft", "main", "engines/target.onnx"),
+        ("target", "logits", "engines/target.logits.onnx"),
+    ]
+
+
+def test_the_first_layers_share_the_targets_memory(self_bundle):
+    """One vendor session, so that ONNX Runtime packs the weights once, and one set of caches."""
+    bundle, manifest = self_bundle
+    target = runner_from_engine(bundle, target_engine(manifest, bundle), 1)
+    draft = draft_runner_from_bundle(bundle, manifest, target, 1)
+    assert isinstance(target, OnnxRuntimeRunner)
+    assert isinstance(draft, OnnxRuntimeRunner)
+    assert draft.session is target.session
+    assert draft.caches is target.caches
+    flags = [
+        tensor.neutral for runner in (target, draft) for tensor in runner.spec.inputs if tensor.name == "early_exit"
+    ]
+    assert flags == [0, 1]
+
+
+def test_an_early_call_leaves_the_later_layers_caches_alone(self_bundle):
+    bundle, manifest = self_bundle
+    target = runner_from_engine(bundle, target_engine(manifest, bundle), 1)
+    draft = draft_runner_from_bundle(bundle, manifest, target, 1)
+    assert isinstance(target, OnnxRuntimeRunner)
+    assert draft is not None
+    target.reserve(1, 8)
+    given = {"input_ids": np.array([[65]]), "num_tokens": np.array([1]), "past_lengths": np.array([0])}
+    given["logit_rows"] = np.array([[0]])
+    target.step(0, neutral_inputs(target.spec, 1, dict(given)))
+    before = {name: array.copy() for name, array in target.caches.arrays.items()}
+    draft.step(0, neutral_inputs(draft.spec, 1, given | {"past_lengths": np.array([1])}))
+    changed = {name for name, array in target.caches.arrays.items() if not np.array_equal(array, before[name])}
+    assert changed == {f"{kind}_cache_{layer}" for kind in ("key", "value") for layer in (0, 1)}
 
 
 def test_another_draft_builds_nothing_of_the_target_again(folder, model_bundle, self_bundle, monkeypatch):
@@ -106,7 +141,7 @@ def test_another_draft_builds_nothing_of_the_target_again(folder, model_bundle, 
     assert sorted(wrote) == [("write_graphs", "draft"), ("write_weights", "draft")]
     wrote.clear()
     built(folder, "fewer", "{kind: self, layers: 1}")
-    assert wrote == [("write_graphs", "draft")]  # over the target's weights
+    assert wrote == [("write_graphs", "target")]  # over the same weights
 
 
 def test_an_unrolled_draft_adds_a_graph_over_the_same_files(model_bundle, unrolled_bundle):

@@ -22,7 +22,7 @@ from specc.graph.drafters.interface import draft_interface
 from specc.runtime import Generation, GenerationParams, Session
 from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner
 from specc.runtime.runners.runner import neutral_inputs
-from specc.speculation.modes import DRAFT_SUPPORT, MODES
+from specc.speculation.modes import MODES, TypicalSpec
 from specc.speculation.step_costs import table_from_step_costs
 from tests.double_runner import ToyModel, toy_manifest
 from tests.oracle_drafters import rounds_from_corruption
@@ -48,6 +48,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 LONGEST = 96
 CHUNK = 8
 FALSE_ALARM = 1e-4
+EARLY = {"early_layers": 1}
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Cell:
 
     prompt: tuple[int, ...]
     params: GenerationParams
-    reference: Generation
+    reference: Generation | None
 
 
 class Pairs:
@@ -68,37 +69,48 @@ class Pairs:
 
     def _engines(self, name: str, sizes: TinyLlama, **graph: Any) -> TinyEngines:
         if name not in self._made:
+            graph |= {"typical": TypicalSpec(0.09, 0.3)} if graph.get("acceptance") == "typical" else {}
             self._made[name] = tiny_engines(self._folder / name, sizes, tiny_graph_plan(**graph))
         return self._made[name]
 
-    def target(self, acceptance: AcceptanceMode) -> OnnxRuntimeRunner:
-        return self._engines(f"target-{acceptance}", TARGET, acceptance=acceptance).runner()
+    def target(self, acceptance: AcceptanceMode, **graph: Any) -> OnnxRuntimeRunner:
+        return self._engines(f"target-{acceptance}-{graph}", TARGET, acceptance=acceptance, **graph).runner()
 
-    def draft(self, kind: str, acceptance: AcceptanceMode, target: OnnxRuntimeRunner) -> OnnxRuntimeRunner:
-        sizes = {"smaller": SMALLER, "equal": TARGET, "self": replace(TARGET, num_hidden_layers=1)}[kind]
-        candidates = DRAFT_SUPPORT
-        engines = self._engines(
-            f"{kind}-{acceptance}",
-            sizes,
+    def draft(
+        self, kind: str, acceptance: AcceptanceMode, target: OnnxRuntimeRunner, support: int | None
+    ) -> OnnxRuntimeRunner:
+        more = {} if support is None else {"support": support}
+        if kind == "self":
+            early = self._engines(f"target-{acceptance}-{EARLY}", TARGET, acceptance=acceptance, **EARLY)
+            return early.runner(role="draft", caches_of=target)
+        return self._engines(
+            f"{kind}-{acceptance}-{support}",
+            {"smaller": SMALLER, "equal": TARGET}[kind],
             acceptance=acceptance,
             role="draft",
             variants=("main",),
             max_logit_rows=1,
-            candidates=candidates,
-        )
-        return engines.runner(**({"caches": target.caches} if kind == "self" else {}))
+            **more,
+        ).runner()
 
     def session(
-        self, kind: str | None, acceptance: AcceptanceMode = "coupled", *, context: int = LONGEST, costs=None, **limits
+        self,
+        kind: str | None,
+        acceptance: AcceptanceMode = "coupled",
+        *,
+        context: int = LONGEST,
+        costs=None,
+        support: int | None = None,
+        **limits,
     ) -> Session:
-        runner = self.target(acceptance)
+        runner = self.target(acceptance, **(EARLY if kind == "self" else {}))
         drafts: DraftSpec = ModelDraftSpec("model", kind or "", "f32", context)
         if kind == "self":
             drafts = SelfDraftSpec("self", 1, context)
         given = {"max_length": LONGEST, "prefill_chunk": CHUNK, "max_batch": 4, **limits}
         manifest = toy_manifest(ToyModel(vocab_size=EMITTED), runner.spec, draft=drafts, **given)
         manifest = replace(manifest, tokenizer=None, acceptance=acceptance)
-        draft_runner = None if kind is None else self.draft(kind, acceptance, runner)
+        draft_runner = None if kind is None else self.draft(kind, acceptance, runner, support)
         return Session(manifest, runner, None, costs, draft_runner=draft_runner, draft_step_costs=costs)
 
 
@@ -146,16 +158,35 @@ def assert_nothing_lost(generations: list[Generation], cells: list[Cell], gamma:
         assert made.statistics.accepted == made.statistics.proposed
 
 
-@pytest.mark.parametrize("acceptance", ["greedy", "rejection", "block"])
-def test_a_draft_that_equals_its_target_loses_nothing_in_any_mode(pairs, cells, acceptance):
-    """Where drafts are drawn, from q = p: truncation keeps fewer ids than a draft may be drawn from."""
-    fitting = [c for c in cells if c.params.temperature == 0 or c.params.top_k]
-    if not MODES[acceptance].samples:
-        fitting = [c for c in cells if c.params.temperature == 0]
-    session = pairs.session("equal", acceptance)
+TRUNCATIONS: tuple[dict[str, Any], ...] = ({}, {"top_k": 20, "top_p": 0.9}, {"top_p": 0.95}, {"min_p": 0.01})
+
+
+@pytest.mark.parametrize("support", [None, EMITTED])
+@pytest.mark.parametrize("acceptance", list(MODES))
+def test_a_draft_that_equals_its_target_loses_nothing_in_any_mode(pairs, acceptance, support):
+    """Drawn drafts come from q = p where the support holds p: of `candidates` ids under truncation, of all without.
+
+    Acceptance `typical` refuses by p alone, so only its greedy requests lose nothing.
+    """
+    mode, params = MODES[acceptance], []
+    for temperature, truncation in product((0.0, 0.7, 1.0, 3.0), TRUNCATIONS):
+        drawn = mode.takes_q and temperature > 0
+        if temperature == 0 or (mode.samples and mode.lossless and (not drawn or truncation or support == EMITTED)):
+            params.append(GenerationParams(temperature=temperature, max_new_tokens=19, seed=len(params), **truncation))
+    session = pairs.session("equal", acceptance, support=support)
+    cells = [Cell((7 * i, 65, 2 * i), given, None) for i, given in enumerate(params)]
     for gamma in (1, 4):
-        generations = generated(session, fitting, mode="spec", gamma=gamma)
-        assert_nothing_lost(generations, fitting, gamma)
+        generations = generated(session, cells, mode="spec", gamma=gamma, ignore_eos=True)
+        assert_nothing_lost(generations, cells, gamma)
+        assert sum(g.statistics.rounds for g in generations) > len(cells)
+
+
+@pytest.mark.parametrize("acceptance", ["rejection", "block"])
+def test_drawing_from_fewer_ids_than_the_target_keeps_loses_drafts(pairs, acceptance):
+    params = [GenerationParams(temperature=3.0, max_new_tokens=19, seed=seed) for seed in range(6)]
+    cells = [Cell((7 * seed, 65), given, None) for seed, given in enumerate(params)]
+    made = generated(pairs.session("equal", acceptance), cells, mode="spec", gamma=4)
+    assert sum(g.statistics.accepted for g in made) < 0.9 * sum(g.statistics.proposed for g in made)
 
 
 @pytest.mark.parametrize("acceptance", ["rejection", "block"])
@@ -170,7 +201,7 @@ def test_drawn_drafts_of_another_model_leave_the_law_of_the_target(pairs, accept
     made = session.generate([[prompt]] * seeds, params)
     accepted = sum(g.statistics.accepted for g in made)
     assert 0 < accepted < sum(g.statistics.proposed for g in made) == seeds
-    logits = pairs._engines(f"target-{acceptance}", TARGET).runner("logits")
+    logits = pairs._engines(f"target-{acceptance}-{{}}", TARGET).runner("logits")
 
     def law(ids: tuple[int, ...]) -> dict[int, float]:
         row = last_logits(logits, ids).astype(np.float64) / 0.9
@@ -229,7 +260,7 @@ def test_beyond_the_drafts_context_decoding_is_autoregressive(pairs, cells, gamm
 
 
 def test_no_output_has_the_vocabulary_in_its_shape(pairs):
-    facts = pairs._engines("target-coupled", TARGET).source.facts
+    facts = pairs._engines("target-coupled-{}", TARGET).source.facts
     for acceptance in MODES:
         graph = tiny_graph_plan(role="draft", acceptance=acceptance)
         for tensor in draft_interface(facts, graph).outputs:

@@ -113,17 +113,18 @@ def test_lookups_and_wrong_drafts_change_nothing(made: Engines, model: str, max_
 
 @pytest.mark.parametrize("kind", ["model", "unrolled", "self"])
 def test_draft_engines_change_nothing(made: Engines, kind: str) -> None:
-    target = made.of("target").runner()
+    engines = made.of("early", early_layers=1) if kind == "self" else made.of("target")
+    target = engines.runner()
     drafting: dict[str, Any] = {}
     spec: DraftSpec = ModelDraftSpec("model", "d", "w4a16", 96, "unrolled" if kind == "unrolled" else "single")
     if kind == "self":
         spec = SelfDraftSpec("self", 1, 96)
-        drafting["draft_runner"] = made.draft("self", 1).runner(caches=target.caches)
+        drafting["draft_runner"] = engines.runner(role="draft", caches_of=target)
     else:
-        engines = made.draft(kind, 2, **({"steps": 4} if kind == "unrolled" else {}))
-        drafting["draft_runner"] = engines.runner()
+        drafts = made.draft(kind, 2, **({"steps": 4} if kind == "unrolled" else {}))
+        drafting["draft_runner"] = drafts.runner()
         if kind == "unrolled":
-            drafting["burst_runner"] = engines.runner("unrolled", caches=drafting["draft_runner"].caches)
+            drafting["burst_runner"] = drafts.runner("unrolled", caches_of=drafting["draft_runner"])
     session = session_of(target, spec, max_batch=4, **drafting)
     check(session, references(made.of("target").runner()), gamma=4)
 

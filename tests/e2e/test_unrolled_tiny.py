@@ -74,7 +74,7 @@ class Pairs:
                 steps=STEPS,
             )
             single = engines.runner()
-            burst = engines.runner("unrolled", caches=single.caches) if unrolled else None
+            burst = engines.runner("unrolled", caches_of=single) if unrolled else None
         tables = {"draft_step_costs": costs, "burst_step_costs": costs}
         return Session(manifest, target, None, costs, draft_runner=single, burst_runner=burst, **tables)
 

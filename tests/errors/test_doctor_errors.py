@@ -355,6 +355,27 @@ def test_spc348_caches_that_switch_attention_off(tmp_path: Path, scheme: str, ca
         assert finding.fix.text.startswith("kv_cache: bf16")
 
 
+@pytest.mark.parametrize(("acceptance", "sampling", "support", "warns"), [
+    ("rejection", "{temperature: 3.0}", "64", True),
+    ("block", "{temperature: 1.0}", "64", True),
+    ("block", "{temperature: 1.0}", "all", False),
+    ("rejection", "{temperature: 0.5}", "64", False),
+    ("rejection", "{temperature: 1.0, top_p: 0.9}", "64", False),
+])  # fmt: skip
+def test_spc350_hot_drafts_from_few_ids(tmp_path: Path, acceptance, sampling, support, warns) -> None:
+    llama_folder(tmp_path / "target", TARGET)
+    llama_folder(tmp_path / "draft")
+    text = f"{RECIPE}acceptance: {acceptance}\nsampling: {sampling}\n".replace(
+        "model: draft}", f"model: draft, support: {support}}}"
+    )
+    warnings = [finding for finding in checked(tmp_path, text).of("warning") if finding.code == "SPC350"]
+    assert len(warnings) == warns
+    for finding in warnings:
+        assert values(finding)[1] == "drafts are drawn from 64 ids"
+        assert finding.fix is not None
+        assert finding.fix.text == "draft.support: all, or a truncation, as sampling.top_p: 0.95"
+
+
 def test_spc349_configurations_without_weights(tmp_path: Path) -> None:
     report = checked(tmp_path)
     notes = [finding for finding in report.of("note") if finding.code == "SPC349"]

@@ -113,6 +113,24 @@ def test_spc321_the_target_under_another_name(tmp_path: Path):
     assert error.fix.startswith("name a smaller model")
 
 
+@pytest.mark.parametrize(("gpu", "support", "got", "fix"), [
+    ("cpu", "2000", "2000 ids", "support: 1024, or support: all"),
+    ("rtx-4090", "2000", "2000 ids", "support: 1024"),
+    ("rtx-4090", "all", "support all on tensorrt-rtx", "support: 64"),
+])  # fmt: skip
+def test_spc325_a_draft_drawn_from_more_ids_than_there_are_candidates(gpu, support, got, fix):
+    text = GOOD.replace("./small}", f"./small, support: {support}}}\nacceptance: rejection").replace("cpu", gpu)
+    error = refused(source(None, rows=49152), source(None, rows=49152), text)
+    assert (error.code, error.place, error.got, error.fix) == ("SPC325", "r.yaml:4 draft.support", got, fix)
+
+
+def test_a_support_that_no_acceptance_asks_for():
+    with pytest.raises(SpeccError) as caught:
+        recipe_from_text(GOOD.replace("./small}", "./small, support: 64}"), "r.yaml", ())
+    error = caught.value
+    assert (error.place, error.got) == ("r.yaml:4 draft.support", "support is 64 with acceptance coupled")
+
+
 def test_only_a_draft_of_kind_model_can_be_unrolled():
     text = GOOD.replace("{kind: model, model: ./small}", "{kind: self, layers: 2, steps: unrolled}")
     with pytest.raises(SpeccError) as caught:

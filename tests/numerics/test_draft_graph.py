@@ -32,10 +32,8 @@ def target(tmp_path_factory) -> OnnxRuntimeRunner:
     return tiny_engines(tmp_path_factory.mktemp("target")).runner("logits")
 
 
-def draft_runner(tmp_path_factory, acceptance: str) -> OnnxRuntimeRunner:
-    graph = tiny_graph_plan(
-        role="draft", variants=("main",), max_logit_rows=1, acceptance=acceptance, candidates=SUPPORT
-    )
+def draft_runner(tmp_path_factory, acceptance: str, support: int = SUPPORT) -> OnnxRuntimeRunner:
+    graph = tiny_graph_plan(role="draft", variants=("main",), max_logit_rows=1, acceptance=acceptance, support=support)
     return tiny_engines(tmp_path_factory.mktemp(acceptance), graph=graph).runner()
 
 
@@ -47,6 +45,11 @@ def coupled(tmp_path_factory) -> OnnxRuntimeRunner:
 @pytest.fixture(scope="module")
 def drawing(tmp_path_factory) -> OnnxRuntimeRunner:
     return draft_runner(tmp_path_factory, "rejection")
+
+
+@pytest.fixture(scope="module")
+def drawing_all(tmp_path_factory) -> OnnxRuntimeRunner:
+    return draft_runner(tmp_path_factory, "rejection", EMITTED)
 
 
 def stepped(runner: OnnxRuntimeRunner, ids: np.ndarray, num_tokens: np.ndarray, past: int, **sampling: Any) -> Arrays:
@@ -83,12 +86,12 @@ def test_an_idle_row_drafts_nothing(coupled):
     assert out["next_token"][1] >= 0
 
 
-def expected_q(logits: np.ndarray, settings: dict[str, Any]) -> np.ndarray:
+def expected_q(logits: np.ndarray, settings: dict[str, Any], support: int = SUPPORT) -> np.ndarray:
     """Return q [V] of a draft's logits [V], by sorting and without the engine's formulas, float64."""
     temperature = settings["temperature"]
     if temperature == 0:
         return np.eye(len(logits))[logits.argmax()]
-    largest = np.argsort(-logits, kind="stable")[:SUPPORT]
+    largest = np.argsort(-logits, kind="stable")[:support]
     weights = np.zeros(len(logits))
     weights[largest] = np.exp((logits[largest].astype(np.float64) - logits.max()) / temperature)
     rows = sampling_rows(np.array([0]), **settings)
@@ -97,14 +100,16 @@ def expected_q(logits: np.ndarray, settings: dict[str, Any]) -> np.ndarray:
     return weights / weights.sum()
 
 
+@pytest.mark.parametrize("support", [SUPPORT, EMITTED])
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_q_is_the_truncated_law_and_drafts_follow_it(target, drawing, settings):
+def test_q_is_the_truncated_law_and_drafts_follow_it(target, drawing, drawing_all, settings, support):
+    drawing = drawing if support == SUPPORT else drawing_all
     rows = 4000
     ids = np.full((rows, 1), 65)
     seeds = np.arange(rows)
     logits = stepped(target, ids[:1], np.array([1]), 0)["logits"][0, 0]
     out = stepped(drawing, ids, np.ones(rows, dtype=np.int64), 0, **settings, seed=seeds)
-    q = expected_q(logits, settings)
+    q = expected_q(logits, settings, support)
     stated = np.zeros(EMITTED)
     kept = out["q_ids"][0] >= 0
     stated[out["q_ids"][0][kept]] = out["q_probs"][0][kept]
@@ -119,6 +124,19 @@ def test_q_is_the_truncated_law_and_drafts_follow_it(target, drawing, settings):
         wanted = np.append(q[often], q[~often].sum()) * rows
         wanted, observed = wanted[wanted > 0], observed[wanted > 0]
         assert stats.chisquare(observed, wanted * observed.sum() / wanted.sum()).pvalue > FALSE_ALARM
+
+
+def test_rows_of_one_call_keep_what_their_own_settings_keep(target, drawing_all):
+    """A truncated, a greedy and an untruncated row together: the vocabulary's law is asked for by one of them only."""
+    ids, ones = np.full((3, 1), 65), np.ones(3, dtype=np.int64)
+    logits = stepped(target, ids[:1], ones[:1], 0)["logits"][0, 0]
+    out = stepped(drawing_all, ids, ones, 0, temperature=[0.9, 0.0, 2.0], top_k=[12, 0, 0], seed=[1, 2, 3])
+    rows = ({"temperature": 0.9, "top_k": 12}, {"temperature": 0.0}, {"temperature": 2.0})
+    for row, settings in enumerate(rows):
+        kept = out["q_ids"][row] >= 0
+        stated = np.zeros(EMITTED)
+        stated[out["q_ids"][row][kept]] = out["q_probs"][row][kept]
+        np.testing.assert_allclose(stated, expected_q(logits, settings, EMITTED), rtol=0, atol=Q_ATOL)
 
 
 def test_drawn_drafts_use_a_stream_of_their_own(target, drawing):

@@ -150,7 +150,7 @@ def test_slots_and_inputs_are_checked(runner: OnnxRuntimeRunner) -> None:
 
 def test_variants_share_caches(engines: TinyEngines) -> None:
     main = engines.runner("main")
-    full = engines.runner("logits", caches=main.caches)
+    full = engines.runner("logits", caches_of=main)
     main.reserve(1, 64)
     text = ids_of(1, 20)
     step(main, text[:, :12], [0])

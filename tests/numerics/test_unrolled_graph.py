@@ -56,7 +56,7 @@ def test_a_burst_is_its_single_steps(engines, settings, fed):
         pytest.skip("greedy engines take no temperature")
     rng = np.random.default_rng(1)
     single, alone = engines.runner(), engines.runner()
-    unrolled = engines.runner("unrolled", caches=single.caches)
+    unrolled = engines.runner("unrolled", caches_of=single)
     for runner in (single, alone):
         runner.reserve(ROWS, 40)
     chunk, lengths = rng.integers(0, EMITTED, (ROWS, CHUNK)), np.array([CHUNK, 3, 5])

@@ -108,17 +108,16 @@ def attention(
     def projected(kind: str, count: int) -> ir.Value:
         return _heads(builder, x, f"{name}.{kind}", count, facts=facts, graph=graph)
 
-    query = step.rotary.apply(projected("q", heads), f"{name}.q_rotated", layer.rope)
+    query = step.rotary.apply(builder, projected("q", heads), f"{name}.q_rotated", layer.rope)
     dtype, tokens = ir.TensorType(DATA_TYPES[graph.compute_dtype]), "S" if step.in_place else None
     query.type, query.shape = dtype, ir.Shape(("B", heads, tokens, dim))
-    key = step.rotary.apply(projected("k", kv_heads), f"{name}.k_rotated", layer.rope)  # [B, KV, S, D]
+    key = step.rotary.apply(builder, projected("k", kv_heads), f"{name}.k_rotated", layer.rope)  # [B, KV, S, D]
     value = projected("v", kv_heads)  # [B, KV, S, D]
     key_out, value_out = (
         _with_rows(builder, cache, rows, step, f"{name}.{kind}")
         for kind, cache, rows in (("k", caches[0], key), ("v", caches[1], value))
     )
-    if not step.in_place:
-        key_out.type, key_out.shape = dtype, ir.Shape(("B", kv_heads, None, dim))
+    key_out.type, key_out.shape = dtype, caches[0].shape if step.in_place else ir.Shape(("B", kv_heads, None, dim))
     mixed = builder.op(
         "Attention", query, key_out, value_out, step.mask, name=f"{name}.attention", **_score_attributes(facts)
     )  # [B, N, S, D]

@@ -103,26 +103,27 @@ class Rotary:
             positions: int64 [B, S], absolute.
         """
         length = graph.capacity_buckets[-1]
-        self._builder = builder
         self._facts = facts
-        self._tables = {"main": self._declared(facts.rope, "rotary", graph)}
+        self._tables = {"main": self._declared(builder, facts.rope, "rotary", graph)}
         if facts.local_rope is not None:
-            self._tables["local"] = self._declared(facts.local_rope, "rotary.local", graph)
+            self._tables["local"] = self._declared(builder, facts.local_rope, "rotary.local", graph)
         self._positions = builder.op("Min", positions, builder.i64_scalar(length - 1), name="rotary.positions")
 
-    def apply(self, x: ir.Value, name: str, which: Literal["main", "local", "none"] = "main") -> ir.Value:
+    def apply(
+        self, builder: Builder, x: ir.Value, name: str, which: Literal["main", "local", "none"] = "main"
+    ) -> ir.Value:
         """Rotate x [B, heads, S, D]; pairs are (i, i + R/2) of the first R elements, Hugging Face's layout."""
         if which == "none":
             return x
         cos, sin, rotary_dim = self._tables[which]
         if rotary_dim == 0:
-            return self._builder.op("RotaryEmbedding", x, cos, sin, self._positions, name=name)
-        return self._builder.op(
-            "RotaryEmbedding", x, cos, sin, self._positions, name=name, rotary_embedding_dim=rotary_dim
-        )
+            return builder.op("RotaryEmbedding", x, cos, sin, self._positions, name=name)
+        return builder.op("RotaryEmbedding", x, cos, sin, self._positions, name=name, rotary_embedding_dim=rotary_dim)
 
-    def _declared(self, rope: RopeFacts, name: str, graph: GraphPlan) -> tuple[ir.Value, ir.Value, int]:
+    def _declared(
+        self, builder: Builder, rope: RopeFacts, name: str, graph: GraphPlan
+    ) -> tuple[ir.Value, ir.Value, int]:
         cos, sin = rotary_tables(rope, self._facts.head_dim, graph.capacity_buckets[-1])
         dtype = graph.compute_dtype
-        tables = self._builder.table(f"{name}.cos", cos, dtype), self._builder.table(f"{name}.sin", sin, dtype)
+        tables = builder.table(f"{name}.cos", cos, dtype), builder.table(f"{name}.sin", sin, dtype)
         return *tables, rope.rotary_dim

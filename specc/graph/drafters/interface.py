@@ -14,7 +14,7 @@ def draft_interface(facts: ModelFacts, graph: GraphPlan, variant: EngineVariant 
 
     Args:
         facts: of the draft.
-        graph: decides acceptance, candidates, capacity, steps and the dtype of the caches.
+        graph: decides acceptance, support, capacity, steps and the dtype of the caches.
         variant: `main`, or `unrolled`, which gives as many drafts as it has steps.
     """
     capacity: Dimension = "C" if graph.capacity is None else graph.capacity
@@ -34,8 +34,8 @@ def draft_interface(facts: ModelFacts, graph: GraphPlan, variant: EngineVariant 
     outputs = [TensorSpec("drafts" if unrolled else "next_token", "i64", shape, True, None)]
     if MODES[graph.acceptance].takes_q:
         outputs += [
-            TensorSpec("q_ids", "i64", (*shape, graph.candidates), True, None),
-            TensorSpec("q_probs", "f32", (*shape, graph.candidates), True, None),
+            TensorSpec("q_ids", "i64", (*shape, graph.support), True, None),
+            TensorSpec("q_probs", "f32", (*shape, graph.support), True, None),
         ]
     outputs += [TensorSpec(cache.output, graph.compute_dtype, cache_shape, True, None) for cache in caches]
     return Interface(tuple(inputs), tuple(outputs), caches)

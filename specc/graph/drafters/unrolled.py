@@ -18,7 +18,7 @@ from specc.graph.blocks.rotary import Rotary
 from specc.graph.builder import DOMAIN, IR_VERSION, Builder, declared
 from specc.graph.decoder import embedded, head_logits
 from specc.graph.drafters.interface import draft_interface
-from specc.graph.drafters.model import DRAFT, draft_functions, draft_inputs
+from specc.graph.drafters.pick import DRAFT, draft_functions, draft_inputs
 from specc.plan.plan import GraphPlan
 
 # The position of a key that no query sees: beyond every context.
@@ -30,7 +30,7 @@ def unrolled_graph(facts: ModelFacts, graph: GraphPlan) -> ir.Model:
 
     Args:
         facts: of the draft; weights are initializers without data, by canonical name, as in the draft graph.
-        graph: dtype, capacity, acceptance, candidates and steps.
+        graph: dtype, capacity, acceptance, candidates, support and steps.
     """
     interface = draft_interface(facts, graph, "unrolled")
     inputs = {spec.name: declared(spec.name, spec.dtype, spec.shape) for spec in interface.inputs}

@@ -220,11 +220,17 @@ class EngineDrafter:
 
 
 def _columns(outputs: Arrays) -> Arrays:
-    """Return drafts [B, steps] and their laws [B, steps, Kq] of a call; a single step is one column."""
+    """Return drafts [B, steps] and their laws [B, steps, Kq] of a call; a single step is one column.
+
+    An early call of the target gives its laws as `draft_q_ids` and `draft_q_probs`: it has inputs of the shorter names.
+    """
     if "drafts" in outputs:
         return outputs
     columns = {"drafts": outputs["next_token"][:, None]}
-    columns |= {name: outputs[name][:, None] for name in Q_INPUTS if name in outputs}
+    for name in Q_INPUTS:
+        law = outputs.get(name, outputs.get(f"draft_{name}"))
+        if law is not None:
+            columns[name] = law[:, None]
     return columns
 
 

@@ -16,11 +16,9 @@ __all__ = ["RUNNERS", "TargetRunner", "runner_from_engine"]
 def _onnxruntime(bundle: Path, spec: EngineSpec, threads: int | None, caches_of: TargetRunner | None) -> TargetRunner:
     from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner, onnxruntime_runner
 
-    if caches_of is None:
-        return onnxruntime_runner(bundle, spec, threads=threads)
-    if not isinstance(caches_of, OnnxRuntimeRunner):
+    if caches_of is not None and not isinstance(caches_of, OnnxRuntimeRunner):
         raise SpeccBug(f"{spec.file} cannot share the caches of a {type(caches_of).__name__}")
-    return onnxruntime_runner(bundle, spec, threads=threads, caches=caches_of.caches)
+    return onnxruntime_runner(bundle, spec, threads=threads, caches_of=caches_of)
 
 
 def _tensorrt_rtx(bundle: Path, spec: EngineSpec, _threads: int | None, caches_of: TargetRunner | None) -> TargetRunner:
@@ -49,7 +47,7 @@ def runner_from_engine(
         bundle: folder that `spec.file` is relative to.
         spec: the engine.
         threads: of runners on the CPU; None leaves it to them.
-        caches_of: a runner whose caches this engine shares, as the first layers of a target and an unrolled draft do;
+        caches_of: a runner whose caches this engine shares, as early calls of a target and an unrolled draft do;
             None gives it its own.
 
     Raises:

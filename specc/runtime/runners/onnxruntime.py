@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -61,7 +63,11 @@ class CacheBinding:
 
 
 class OnnxRuntimeRunner:
-    """A loaded ONNX engine. Use `onnxruntime_runner` to make one."""
+    """A loaded ONNX engine. Use `onnxruntime_runner` to make one.
+
+    Attributes:
+        session: the vendor's session; engines of the same file share it, and so hold their weights once.
+    """
 
     def __init__(
         self,
@@ -70,7 +76,7 @@ class OnnxRuntimeRunner:
         caches: HostCaches | None,
     ) -> None:
         self._spec = spec
-        self._session = session
+        self.session = session
         self._owns_caches = caches is None
         self._caches = caches or HostCaches(spec)
         self._bindings: OrderedDict[tuple[int, int, int], CacheBinding] = OrderedDict()
@@ -86,7 +92,7 @@ class OnnxRuntimeRunner:
 
     @property
     def caches(self) -> HostCaches:
-        """The caches; runners of other variants of the engine, or of its first layers, may share them."""
+        """The caches; runners of other variants of the engine, or of its early calls, may share them."""
         return self._caches
 
     def reserve(self, slots: int, length: int) -> None:
@@ -110,7 +116,7 @@ class OnnxRuntimeRunner:
             array = inputs[tensor.name]
             bound.input(tensor, array.shape)[...] = array
         outputs = {tensor.name: bound.output(tensor, _shape(tensor, sizes)) for tensor in self._outputs}
-        self._session.run_with_iobinding(bound.binding)
+        self.session.run_with_iobinding(bound.binding)
         if not bound.in_place:
             returned = bound.binding.get_outputs()[: len(bound.pointers)]
             if tuple(value.data_ptr() for value in returned) != bound.pointers:
@@ -123,7 +129,7 @@ class OnnxRuntimeRunner:
     def close(self) -> None:
         """Free the session, and the caches unless another runner shares them."""
         self._bindings.clear()
-        self._session = None
+        self.session = None
         self._caches = HostCaches(self._spec)
 
     def _checked_sizes(self, first_slot: int, inputs: Arrays) -> dict[str, int]:
@@ -148,7 +154,7 @@ class OnnxRuntimeRunner:
         if key in self._bindings:
             self._bindings.move_to_end(key)
             return self._bindings[key]
-        binding = self._session.io_binding()
+        binding = self.session.io_binding()
         pointers = []
         for cache in self._spec.caches:
             window = self._caches.arrays[cache.input][first_slot : first_slot + rows]
@@ -166,7 +172,7 @@ class OnnxRuntimeRunner:
 
 
 def onnxruntime_runner(
-    bundle: Path, spec: EngineSpec, *, threads: int | None = None, caches: HostCaches | None = None
+    bundle: Path, spec: EngineSpec, *, threads: int | None = None, caches_of: OnnxRuntimeRunner | None = None
 ) -> OnnxRuntimeRunner:
     """Load an ONNX engine of a bundle.
 
@@ -174,7 +180,8 @@ def onnxruntime_runner(
         bundle: folder that `spec.file` is relative to; weights lie beside the engine's file.
         spec: the engine.
         threads: of one operator; None lets ONNX Runtime take the cores it finds.
-        caches: of a runner over another variant of the engine, or over more layers; its own by default.
+        caches_of: a runner over another variant of the engine, or of the same file, whose session then serves both; its
+            caches become this one's. None gives it its own.
 
     Raises:
         SpeccError: SPC740 ONNX Runtime is not installed, SPC741 it cannot load the file.
@@ -189,6 +196,9 @@ def onnxruntime_runner(
             "The engines of this bundle are ONNX graphs, which it runs.",
             "pip install onnxruntime",
         ) from error
+    caches = None if caches_of is None else caches_of.caches
+    if caches_of is not None and caches_of.spec.file == spec.file:
+        return OnnxRuntimeRunner(spec, caches_of.session, caches)
     path = bundle / spec.file
     try:
         session = onnxruntime.InferenceSession(path, _options(threads), providers=["CPUExecutionProvider"])
@@ -200,7 +210,21 @@ def onnxruntime_runner(
             "Without its target engine a bundle generates nothing.",
             "Check the bundle with `specc inspect`; build it again if a file is missing or damaged.",
         ) from error
+    _give_freed_memory_back()
     return OnnxRuntimeRunner(spec, session, caches)
+
+
+def _give_freed_memory_back() -> None:
+    """Return to the system what loading freed: the matrices as they were before they were packed, up to their size.
+
+    glibc keeps freed memory between blocks in use, and nothing asks for so much of it again.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except AttributeError:  # another C library, which has no such call
+        return
 
 
 def _options(threads: int | None) -> Any:  # noqa: ANN401 - a vendor class

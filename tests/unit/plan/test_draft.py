@@ -67,9 +67,6 @@ def test_vocabularies_that_differ_by_padding_are_cut_to_the_tokenizer() -> None:
 def test_the_memory_table_counts_the_draft() -> None:
     names = [item.name for item in planned().memory]
     assert {"draft weights: mlp", "draft kv cache"} <= set(names)
-    first = plan_of_layers(8)
-    assert "draft kv cache" not in [item.name for item in first.memory]  # the target's own
-    assert any(item.name == "draft weights: mlp" for item in first.memory)
 
 
 def test_an_unrolled_draft_has_a_variant_of_gamma_steps_and_room_for_them() -> None:
@@ -103,19 +100,22 @@ def plan_of_layers(layers: int, target: StatedSource | None = None) -> Plan:
 def test_the_first_layers_are_the_targets() -> None:
     windows = tuple(LayerFacts(window=w, rope="main", experts=False) for w in (0, 16) * 15)
     plan = plan_of_layers(3, StatedSource(facts=replace(SMOLLM2_FACTS, layers=windows)))
-    draft = plan.draft_model
-    assert draft is not None
     assert plan.draft == SelfDraftSpec("self", 3, plan.limits.max_length)
-    assert (draft.model.facts.num_hidden_layers, draft.model.facts.layers) == (3, windows[:3])
-    assert draft.weights == "target"
-    assert draft.graph.capacity_buckets == plan.graph.capacity_buckets
+    assert plan.draft_model is None
+    assert plan.graph.early_layers == 3
+    assert not [item for item in plan.memory if item.name.startswith("draft")]  # one engine, its weights held once
+    assert planned().graph.early_layers == 0
 
 
-@pytest.mark.parametrize(("acceptance", "candidates"), [("coupled", 1024), ("rejection", 64), ("block", 64)])
-def test_drafts_are_drawn_from_64_ids_where_acceptance_weighs_them(acceptance, candidates) -> None:
-    plan = planned(acceptance=acceptance)
+@pytest.mark.parametrize(("gpu", "stated", "support"), [
+    ("cpu", None, 1024), ("cpu", 64, 64), ("cpu", "all", 49152), ("rtx-4090", None, 64), ("rtx-4090", 512, 512),
+])  # fmt: skip
+def test_a_draft_is_drawn_from_as_many_ids_as_the_recipe_or_the_back_end_says(gpu, stated, support) -> None:
+    draft = {"kind": "model", "model": "small"} | ({} if stated is None else {"support": stated})
+    plan = planned(acceptance="rejection", gpu=gpu, draft=draft)
     assert plan.draft_model is not None
-    assert (plan.draft_model.graph.candidates, plan.graph.candidates) == (candidates, 1024)
+    assert plan.graph.support == plan.draft_model.graph.support == support
+    assert plan.draft_model.graph.candidates == plan.graph.candidates == 1024
 
 
 def test_a_draft_engine_on_tensorrt_has_profiles_for_one_and_two_tokens() -> None:

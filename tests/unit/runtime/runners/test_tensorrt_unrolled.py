@@ -50,7 +50,7 @@ def test_both_engines_read_and_write_the_same_rows(tmp_path):
         owner = runners[0] if runners else None
         runners.append(TensorRtRunner(spec, folder / spec.file, DoubleLibrary(spec, the_device=device), owner))
     expected = engines.runner()
-    pairs = [(expected, runners[0]), (engines.runner("unrolled", caches=expected.caches), runners[1])]
+    pairs = [(expected, runners[0]), (engines.runner("unrolled", caches_of=expected), runners[1])]
     rng, past = np.random.default_rng(3), np.zeros(SLOTS, dtype=np.int64)
     for slots in (1, SLOTS):  # the caches move as the batch grows
         for want, got in pairs:
