@@ -1,0 +1,1 @@
+"""Hugging Face checkpoints quantized as ModelOpt stores them: what trtllm-serve, and others, load."""

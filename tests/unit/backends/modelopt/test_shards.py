@@ -1,0 +1,149 @@
+"""Checkpoints as ModelOpt stores them: read back by specc's own reader, with equal codes and scales."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from specc.backends.modelopt.algorithms import ALGORITHMS, AlgorithmName, rows_in_bytes
+from specc.backends.modelopt.config import QUANT_CONFIG_FILE, model_config, quant_config
+from specc.backends.modelopt.shards import INDEX_FILE, Weights, excluded_modules, write_shards
+from specc.checkpoint.open import source_from_reference
+from specc.lower.place import link_or_copy
+from specc.progress import silent
+from specc.quantize.quantized_from_float import quantized_from_float
+from tests.tiny_models import TinyLlama, llama_folder, tensors_from_sizes
+
+SIZES = TinyLlama(stored="bf16", hidden_size=128, intermediate_size=128, head_dim=32, num_hidden_layers=2, shards=3)
+# As the reference states them, for [N, K]: name, dtype and shape of each tensor of a layer.
+TABLE: dict[AlgorithmName, dict[str, tuple[str, Any]]] = {
+    "FP8": {
+        "weight": ("F8_E4M3", lambda n, k: [n, k]), "weight_scale": ("F32", lambda n, k: []),
+        "input_scale": ("F32", lambda n, k: []),
+    },
+    "FP8_PER_CHANNEL_PER_TOKEN": {
+        "weight": ("F8_E4M3", lambda n, k: [n, k]), "weight_scale": ("F32", lambda n, k: [n]),
+    },
+    "NVFP4": {
+        "weight": ("U8", lambda n, k: [n, k // 2]), "weight_scale": ("F8_E4M3", lambda n, k: [n, k // 16]),
+        "weight_scale_2": ("F32", lambda n, k: []), "input_scale": ("F32", lambda n, k: []),
+    },
+    "W4A16_AWQ": {
+        "weight": ("U8", lambda n, k: [n // 2, k]), "weight_scale": ("F32", lambda n, k: [n, k // 128]),
+        "pre_quant_scale": ("BF16", lambda n, k: [k]),
+    },
+}  # fmt: skip
+
+
+def written(folder: Path, name: AlgorithmName, sizes: TinyLlama = SIZES) -> tuple[Path, Path]:
+    """Return the source and the checkpoint that was made of it."""
+    source, made = llama_folder(folder / "source", sizes), folder / "made"
+    made.mkdir()
+    shards = tuple(sorted(source.glob("*.safetensors")))
+    modules = {key.removesuffix(".weight") for key in tensors_from_sizes(sizes)}
+    algorithm = ALGORITHMS[name]
+    scales = dict.fromkeys(modules, 0.25) if algorithm.static_inputs else {}
+    write_shards(Weights(algorithm, "rtn", scales), shards, made, link_or_copy, silent)
+    excluded = excluded_modules(shards)
+    config = json.loads((source / "config.json").read_text())
+    (made / "config.json").write_text(json.dumps(model_config(config, algorithm, excluded, fp8_cache=True)))
+    (made / QUANT_CONFIG_FILE).write_text(json.dumps(quant_config(algorithm, excluded, fp8_cache=True)))
+    for file in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        link_or_copy(source / file, made / file)
+    return source, made
+
+
+def entries(made: Path) -> dict[str, tuple[str, list[int]]]:
+    found = {}
+    for file in made.glob("*.safetensors"):
+        with safe_open(file, "np") as opened:
+            for name in opened.keys():  # noqa: SIM118 - the library has no iterator
+                view = opened.get_slice(name)
+                found[name] = (view.get_dtype(), view.get_shape())
+    return found
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_names_dtypes_and_shapes_are_those_of_the_reference(tmp_path: Path, name: AlgorithmName) -> None:
+    _, made = written(tmp_path, name)
+    expected: dict[str, tuple[str, list[int]]] = {}
+    for tensor, values in tensors_from_sizes(SIZES).items():
+        module = tensor.removesuffix(".weight")
+        if values.ndim == 2 and module not in ("lm_head", "model.embed_tokens"):
+            parts = TABLE[name].items()
+            expected |= {f"{module}.{part}": (dtype, shape(*values.shape)) for part, (dtype, shape) in parts}
+        else:
+            expected[tensor] = ("BF16", list(values.shape))
+    found = entries(made)
+    assert found == expected
+    index = json.loads((made / INDEX_FILE).read_text())
+    assert set(index["weight_map"]) == set(expected)
+    sizes = [file.stat().st_size - 8 - int.from_bytes(file.read_bytes()[:8], "little") for file in made.glob("*.s*s")]
+    assert index["metadata"]["total_size"] == sum(sizes)
+
+
+@pytest.mark.parametrize("name", ["FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4"])
+def test_our_reader_finds_the_same_codes_and_scales(tmp_path: Path, name: AlgorithmName) -> None:
+    source_folder, made = written(tmp_path, name)
+    plain = source_from_reference(str(source_folder))
+    source = source_from_reference(str(made))
+    algorithm = ALGORITHMS[name]
+    layers = {key for key in plain.headers if "_proj" in key}
+    assert set(source.quantized_formats) == layers
+    assert set(source.quantized_formats.values()) == {algorithm.format}
+    for key in layers:
+        wanted = quantized_from_float(plain.read_float32(key), algorithm.format, "rtn")
+        found = source.read_quantized(key)
+        assert np.array_equal(found.codes.view(np.uint8), wanted.codes.view(np.uint8))
+        assert np.array_equal(found.scales, wanted.scales)
+        assert found.global_scale == wanted.global_scale
+    for key in set(plain.headers) - layers:
+        assert np.array_equal(source.read_float32(key), plain.read_float32(key))
+
+
+def test_awq_pairs_rows_as_the_reference_states() -> None:
+    codes = np.array([[-8, 7], [1, -1], [0, 3], [-3, 5]], np.int8)
+    packed = rows_in_bytes(codes)
+    for i, k in np.ndindex(2, 2):
+        assert packed[i, k] == (int(codes[2 * i, k]) & 15) | ((int(codes[2 * i + 1, k]) & 15) << 4)
+
+
+def test_shards_without_a_quantized_matrix_are_links(tmp_path: Path) -> None:
+    source, made = tmp_path / "source", tmp_path / "made"
+    llama_folder(source, SIZES)
+    made.mkdir()
+    loose = {}
+    for file in sorted(source.glob("*.safetensors")):
+        tensors = load_file(file)
+        loose |= {name: value for name, value in tensors.items() if "_proj" not in name}
+        save_file({name: value for name, value in tensors.items() if "_proj" in name}, file)
+    alone = source / "model-00000-of-00004.safetensors"
+    save_file(loose, alone)
+    shards = tuple(sorted(source.glob("*.safetensors")))
+    weights = Weights(ALGORITHMS["FP8_PER_CHANNEL_PER_TOKEN"], "rtn", {})
+    write_shards(weights, shards, made, link_or_copy, silent)
+    linked = [
+        file.name for file in made.glob("*.safetensors") if file.stat().st_ino == (source / file.name).stat().st_ino
+    ]
+    assert linked == [alone.name]
+
+
+def test_configurations_say_what_was_quantized(tmp_path: Path) -> None:
+    _, made = written(tmp_path, "W4A16_AWQ")
+    own = json.loads((made / QUANT_CONFIG_FILE).read_text())["quantization"]
+    assert own == {
+        "quant_algo": "W4A16_AWQ", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head", "model.embed_tokens"],
+        "group_size": 128, "has_zero_point": False, "pre_quant_scale": True,
+    }  # fmt: skip
+    config = json.loads((made / "config.json").read_text())
+    assert config["model_type"] == "llama"
+    stated = config["quantization_config"]
+    assert (stated["quant_method"], stated["quant_algo"]) == ("modelopt", "W4A16_AWQ")
+    assert stated["ignore"] == own["exclude_modules"]
+    assert stated["kv_cache_scheme"] == {"dynamic": False, "num_bits": 8, "type": "float"}
