@@ -201,7 +201,8 @@ def reads_no_weight(plan: Plan, sources: Sources) -> bool:
     """Return whether lowering leaves the weights of all models in their files, so that nothing needs their digests."""
     backend = CHECKPOINT_BACKENDS.get(plan.backend.name)
     if backend is not None:
-        return not backend.parts(plan)
+        models = [(plan, sources.target), (build_plan_of_draft(plan), sources.draft)]
+        return not any(backend.parts(of, source) for of, source in models if of is not None and source is not None)
     draft = build_plan_of_draft(plan)
     own = draft is not None and sources.draft is not None and not weights_stay(draft, sources.draft)
     return weights_stay(plan, sources.target) and not own
@@ -250,7 +251,7 @@ def checkpoint_from_source(inputs: Inputs) -> Path:
     backend = CHECKPOINT_BACKENDS[plan.backend.name]
 
     def produce(folder: Path) -> None:
-        for part in backend.parts(plan):
+        for part in backend.parts(plan, inputs.source):
             made = store.obtain(
                 inputs.keys.part(part.file),
                 partial(backend.write_part, part, plan, inputs.source, progress=inputs.progress),

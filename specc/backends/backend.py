@@ -56,7 +56,7 @@ class CheckpointPart:
 class CheckpointBackend(Backend, Protocol):
     """A writer of checkpoints that another program loads; `plan` is of one model, target or draft."""
 
-    def parts(self, plan: Plan) -> tuple[CheckpointPart, ...]:
+    def parts(self, plan: Plan, source: SourceCheckpoint) -> tuple[CheckpointPart, ...]:
         """Return the big files of the checkpoint, in order; none where it only links the source's."""
 
     def write_part(

@@ -35,6 +35,7 @@ def model_plan(
     sizes: tuple[int, int],
     limits: LimitsSpec,
     static_scales: bool,
+    shards: bool,
 ) -> TrtllmModelPlan:
     """Return the layout of a model.
 
@@ -48,6 +49,7 @@ def model_plan(
         sizes: tp_size and pp_size.
         limits: of the bundle.
         static_scales: every matrix of the checkpoint has a scale of its weights and one of its inputs.
+        shards: its weights lie in safetensors files.
 
     Raises:
         SpeccError: SPC324 TensorRT-LLM does not take the model so; SPC345 it cannot be split over the GPUs.
@@ -60,10 +62,11 @@ def model_plan(
         got, fix = f"family {facts.family}", f"a model of {', '.join(SERVE_FAMILIES)}"
         raise refused(recipe, (role, "model"), got, "TensorRT-LLM's PyTorch back end has no such model", fix)
     dtype: Literal["f16", "bf16"] = "f16" if scheme == "f16" else "bf16"
+    weights = _weights(recipe, role, facts, scheme=scheme, flow=flow, static_scales=static_scales, shards=shards)
     return TrtllmModelPlan(
-        layout="ranks" if flow == "engine" else "source",
+        layout="ranks" if flow == "engine" else "modelopt" if weights == "fp8 rows" else "source",
         dtype=dtype,
-        weights=_weights(recipe, role, facts, scheme=scheme, flow=flow, static_scales=static_scales),
+        weights=weights,
         scheme=scheme,
         kv_cache=_cache(recipe, role, choice, scheme=scheme, dtype=dtype, flow=flow),
         tp_size=tp_size,
@@ -84,8 +87,13 @@ def has_static_scales(source: SourceCheckpoint) -> bool:
     )
 
 
+def has_shards(source: SourceCheckpoint) -> bool:
+    """Return whether all weights lie in safetensors files: a GGUF file is no part of a Hugging Face checkpoint."""
+    return all(header.file.suffix == ".safetensors" for header in source.headers.values())
+
+
 def _weights(
-    recipe: Recipe, role: str, facts: ModelFacts, *, scheme: str, flow: Flow, static_scales: bool
+    recipe: Recipe, role: str, facts: ModelFacts, *, scheme: str, flow: Flow, static_scales: bool, shards: bool
 ) -> Literal["plain", "at build", "fp8 rows", "stored"]:
     """Decide how the weights get from what the checkpoint stores to the scheme."""
     stored = facts.stored_dtype
@@ -93,7 +101,12 @@ def _weights(
     if flow == "serve":
         if scheme == stored or (stored == STORED_FP8 and scheme == "fp8"):
             return "plain" if plain else "stored"
-        why = "the serve flow places the checkpoint's own files, and TensorRT-LLM loads what they store"
+        if plain and scheme == "fp8" and shards and facts.experts is None:
+            return "fp8 rows"
+        why = (
+            "the serve flow places the checkpoint's own files, or quantizes plain ones to fp8 by rows, which needs no "
+            "calibration; experts and GGUF files it does not quantize"
+        )
         fix = f"{role}.scheme: {'fp8' if stored == STORED_FP8 else stored}, or a checkpoint that stores {scheme}"
         raise refused(recipe, (role, "scheme"), f"scheme {scheme} of a checkpoint that stores {stored}", why, fix)
     experts = facts.experts is not None

@@ -14,7 +14,7 @@ class TrtllmModelPlan:
 
     Attributes:
         layout: `ranks`, a file for each GPU and config.json, as trtllm-build reads them; `source`, the Hugging Face
-            checkpoint's own files, as trtllm-serve reads them.
+            checkpoint's own files, as trtllm-serve reads them; `modelopt`, these with their matrices quantized.
         dtype: of what is not quantized.
         weights: `plain`; `at build`: written plain, and trtllm-build quantizes them; `fp8 rows`: scaled row by row from
             plain weights; `stored`: as the source holds them, quantized.
@@ -24,7 +24,7 @@ class TrtllmModelPlan:
         pp_size: groups of them that share the layers.
     """
 
-    layout: Literal["ranks", "source"]
+    layout: Literal["ranks", "source", "modelopt"]
     dtype: Literal["f16", "bf16"]
     weights: Literal["plain", "at build", "fp8 rows", "stored"]
     scheme: str

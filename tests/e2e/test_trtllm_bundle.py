@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from safetensors.numpy import load_file, save_file
 
 from specc.backends.tensorrt_llm import backend as trtllm_backend
 from specc.bundle.manifest import Manifest
 from specc.bundle.read import open_bundle
 from specc.certify.certificate import certify_bundle
+from specc.checkpoint.open import source_from_reference
 from specc.cli.main import status_from_arguments
 from specc.errors import ExitStatus
 from specc.pipeline import BuildRequest, BuildResult, build
@@ -165,3 +167,29 @@ def test_a_calibrated_checkpoint_keeps_its_scales_in_both_flows(tmp_path: Path, 
     assert config["quantization"] == {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}
     for rank in range(4):
         assert read_file(folder / f"rank{rank}.safetensors")[0] == required_tensors(config, rank)
+
+
+def test_the_serve_flow_quantizes_plain_weights_to_fp8_by_rows(recipe: Path) -> None:
+    source = recipe.parent / "target"
+    tensors = {name: value for file in source.glob("*.safetensors") for name, value in load_file(file).items()}
+    matrices = {name: value for name, value in tensors.items() if "_proj" in name}
+    first, second = sorted(source.glob("*.safetensors"))
+    save_file(matrices, first)
+    save_file({name: value for name, value in tensors.items() if name not in matrices}, second)
+    where = dict.fromkeys(tensors, second.name) | dict.fromkeys(matrices, first.name)
+    (source / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
+    result = built(recipe, *SERVE, "target.scheme=fp8", "target.kv_cache=fp8")
+    target = result.path / "checkpoints" / "target"
+    by_role = {item.role: (item.format, item.scheme, item.kv_cache) for item in manifest_of(result).checkpoints}
+    assert by_role["target"] == ("huggingface", "fp8", "fp8")
+    stated = json.loads((target / "hf_quant_config.json").read_text())["quantization"]
+    assert (stated["quant_algo"], stated["kv_cache_quant_algo"]) == ("FP8_PER_CHANNEL_PER_TOKEN", "FP8")
+    assert (target / second.name).read_bytes() == second.read_bytes()  # nothing in it is quantized
+    assert (target / first.name).stat().st_size < 0.6 * first.stat().st_size
+    read = source_from_reference(
+        str(target), base=target, revision=None, tokenizer=None, chat_template=None, offline=True
+    )
+    assert set(read.quantized_formats) == set(matrices)
+    layout = built(recipe, *SERVE, "target.scheme=fp8", stop_after="layout").path / "target"
+    assert json.loads((layout / "config.json").read_text())["quantization_config"]["quant_method"] == "modelopt"
+    assert set(json.loads((layout / "source-files.json").read_text())) >= {first.name, second.name}

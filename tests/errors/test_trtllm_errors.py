@@ -69,7 +69,6 @@ def test_versions(flow: str, version: str, code: str, fix: str) -> None:
         ("acceptance: rejection", "acceptance rejection"),
         ("draft: {kind: pard, model: owner/head}", "a draft of kind pard"),
         ("draft: {kind: eagle3, model: ./head}", "the head ./head with version 1.2.1"),
-        ("target: {model: m, scheme: fp8}", "scheme fp8 of a checkpoint that stores bf16"),
         ("target: {model: m, scheme: f16}", "scheme f16 of a checkpoint that stores bf16"),
     ],
 )

@@ -6,7 +6,7 @@ Memory holds one matrix at a time, with its codes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,7 +18,6 @@ from specc.checkpoint.safetensors_header import headers_from_safetensors
 from specc.checkpoint.source import TensorHeader
 from specc.errors import SpeccBug
 from specc.graph.builder import WeightDtype
-from specc.lower.place import Place
 from specc.lower.safetensors_file import FileTensor, write_safetensors
 from specc.progress import Progress
 from specc.quantize.quantized_from_float import RoundingMethod, quantized_from_float
@@ -49,34 +48,50 @@ def excluded_modules(shards: tuple[Path, ...]) -> tuple[str, ...]:
     return tuple(sorted(_module(header.name) for header in found if _is_matrix(header) and not _is_quantized(header)))
 
 
-def write_shards(weights: Weights, shards: tuple[Path, ...], folder: Path, place: Place, progress: Progress) -> None:
-    """Write or place every shard, and the index where there are several.
+def shards_of(files: Iterable[Path]) -> tuple[Path, ...]:
+    """Return those files of a source that hold weights."""
+    return tuple(file for file in files if file.suffix == ".safetensors")
+
+
+def is_changed(shard: Path) -> bool:
+    """Return whether a shard holds a matrix that is quantized; otherwise it is placed as it is."""
+    return any(_is_quantized(header) for header in headers_from_safetensors(shard).values())
+
+
+def shard_bytes(weights: Weights, shard: Path) -> int:
+    """Return what a shard's tensors take in the checkpoint."""
+    return sum(tensor.nbytes for tensor in _shard_tensors(weights, shard))
+
+
+def write_shard(weights: Weights, shard: Path, path: Path, progress: Progress) -> None:
+    """Write one shard.
 
     Args:
-        weights: what to make of them.
-        shards: the source's safetensors files, in order, of plain tensors.
-        folder: of the checkpoint.
-        place: puts an unchanged file there, as a link where that is possible.
-        progress: of the files that are written.
+        weights: what to make of it.
+        shard: the source's file, of plain tensors.
+        path: of the new file.
+        progress: of the bytes written.
 
     Raises:
         SpeccBug: a layer has no input scale, or a tensor is no plain one; planning refuses both by name.
     """
-    where: dict[str, str] = {}
-    total = 0
-    for shard in shards:
-        headers = headers_from_safetensors(shard)
-        changed = any(_is_quantized(header) for header in headers.values())
-        tensors = [tensor for header in headers.values() for tensor in _tensors(weights, header)]
-        if changed:
-            write_safetensors(folder / shard.name, tensors, progress)
-        else:
-            place(shard, folder / shard.name)
-        where |= {tensor.name: shard.name for tensor in tensors}
-        total += sum(tensor.nbytes for tensor in tensors)
-    if len(shards) > 1:
-        index = {"metadata": {"total_size": total}, "weight_map": where}
-        (folder / INDEX_FILE).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    write_safetensors(path, _shard_tensors(weights, shard), progress)
+
+
+def write_index(weights: Weights, shards: tuple[Path, ...], folder: Path) -> None:
+    """Write which shard holds which tensor, where there are several."""
+    if len(shards) < 2:
+        return
+    tensors = [(tensor, shard.name) for shard in shards for tensor in _shard_tensors(weights, shard)]
+    index = {
+        "metadata": {"total_size": sum(tensor.nbytes for tensor, _ in tensors)},
+        "weight_map": {tensor.name: name for tensor, name in tensors},
+    }
+    (folder / INDEX_FILE).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+
+
+def _shard_tensors(weights: Weights, shard: Path) -> list[FileTensor]:
+    return [tensor for header in headers_from_safetensors(shard).values() for tensor in _tensors(weights, header)]
 
 
 def _tensors(weights: Weights, header: TensorHeader) -> list[FileTensor]:

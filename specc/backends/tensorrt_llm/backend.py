@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from specc.backends.backend import CheckpointPart
+from specc.backends.modelopt.checkpoint import ROWS, changed_parts, place_unchanged, write_descriptions
+from specc.backends.modelopt.shards import write_shard
 from specc.backends.tensorrt_llm.config import CONFIG_FILE, config_from_layout
 from specc.backends.tensorrt_llm.engine_arguments import COMMANDS_FILE, commands_from_plan
 from specc.backends.tensorrt_llm.layout import Layout, file_of_rank, layout_from_facts, rank_tensors, ranks_of
@@ -35,10 +37,12 @@ class TensorRtLlmBackend:
         """Return nothing: no library of TensorRT-LLM is used here; its version is one of the recipe."""
         return {}
 
-    def parts(self, plan: Plan) -> tuple[CheckpointPart, ...]:
-        """Return a file for each GPU; none where the source's own files are placed."""
+    def parts(self, plan: Plan, source: SourceCheckpoint) -> tuple[CheckpointPart, ...]:
+        """Return a file for each GPU, or each quantized shard; none where the source's own files are placed."""
         if _model(plan).layout == "source":
             return ()
+        if _model(plan).layout == "modelopt":
+            return changed_parts(ROWS, source)
         layout = _layout(plan)
         return tuple(
             CheckpointPart(file_of_rank(rank), sum(tensor.nbytes for tensor in rank_tensors(layout, rank)))
@@ -48,11 +52,15 @@ class TensorRtLlmBackend:
     def write_part(
         self, part: CheckpointPart, plan: Plan, source: SourceCheckpoint, folder: Path, progress: Progress
     ) -> None:
-        """Write one rank's file.
+        """Write one rank's file, or one shard.
 
         Raises:
             SpeccError: SPC404 a value does not fit float16; SPC2nn the source changed or is damaged.
         """
+        if _model(plan).layout == "modelopt":
+            shard = next(file for file in source.files if file.name == part.file)
+            write_shard(ROWS, shard, folder / part.file, progress)
+            return
         layout = _layout(plan)
         rank = next(rank for rank in ranks_of(layout.plan) if file_of_rank(rank) == part.file)
         write_rank_file(folder / part.file, rank_tensors(layout, rank), source, progress)
@@ -62,6 +70,9 @@ class TensorRtLlmBackend:
         if _model(plan).layout == "source":
             for file in source.files:
                 place(file, folder / file.name)
+        elif _model(plan).layout == "modelopt":
+            write_descriptions(ROWS, source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
+            place_unchanged(source, folder, place)
         else:
             _write_json(folder / CONFIG_FILE, config_from_layout(_layout(plan)))
             for file in source.files:
@@ -73,6 +84,13 @@ class TensorRtLlmBackend:
         """Write config.json and rank files that are headers over holes, or the list of files that would be placed."""
         if _model(plan).layout == "source":
             _write_json(folder / SOURCE_FILES, {file.name: file.stat().st_size for file in source.files})
+            return
+        if _model(plan).layout == "modelopt":
+            write_descriptions(ROWS, source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
+            sizes = {part.file: part.nbytes for part in changed_parts(ROWS, source)}
+            _write_json(
+                folder / SOURCE_FILES, {file.name: sizes.get(file.name, file.stat().st_size) for file in source.files}
+            )
             return
         layout = _layout(plan)
         _write_json(folder / CONFIG_FILE, config_from_layout(layout))

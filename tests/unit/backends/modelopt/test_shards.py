@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from specc.backends.modelopt.algorithms import ALGORITHMS, AlgorithmName, rows_in_bytes
+from specc.backends.modelopt.checkpoint import place_unchanged
 from specc.backends.modelopt.config import QUANT_CONFIG_FILE, model_config, quant_config
-from specc.backends.modelopt.shards import INDEX_FILE, Weights, excluded_modules, write_shards
+from specc.backends.modelopt.shards import INDEX_FILE, Weights, excluded_modules, is_changed, write_index, write_shard
 from specc.checkpoint.open import source_from_reference
+from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.place import link_or_copy
 from specc.progress import silent
 from specc.quantize.quantized_from_float import quantized_from_float
+from tests.stated_source import StatedSource
 from tests.tiny_models import TinyLlama, llama_folder, tensors_from_sizes
 
 SIZES = TinyLlama(stored="bf16", hidden_size=128, intermediate_size=128, head_dim=32, num_hidden_layers=2, shards=3)
@@ -49,7 +52,11 @@ def written(folder: Path, name: AlgorithmName, sizes: TinyLlama = SIZES) -> tupl
     modules = {key.removesuffix(".weight") for key in tensors_from_sizes(sizes)}
     algorithm = ALGORITHMS[name]
     scales = dict.fromkeys(modules, 0.25) if algorithm.static_inputs else {}
-    write_shards(Weights(algorithm, "rtn", scales), shards, made, link_or_copy, silent)
+    weights = Weights(algorithm, "rtn", scales)
+    for shard in shards:
+        assert is_changed(shard)
+        write_shard(weights, shard, made / shard.name, silent)
+    write_index(weights, shards, made)
     excluded = excluded_modules(shards)
     config = json.loads((source / "config.json").read_text())
     (made / "config.json").write_text(json.dumps(model_config(config, algorithm, excluded, fp8_cache=True)))
@@ -59,12 +66,18 @@ def written(folder: Path, name: AlgorithmName, sizes: TinyLlama = SIZES) -> tupl
     return source, made
 
 
+def opened(folder: Path) -> SourceCheckpoint:
+    return source_from_reference(
+        str(folder), base=folder, revision=None, tokenizer=None, chat_template=None, offline=True
+    )
+
+
 def entries(made: Path) -> dict[str, tuple[str, list[int]]]:
     found = {}
     for file in made.glob("*.safetensors"):
-        with safe_open(file, "np") as opened:
-            for name in opened.keys():  # noqa: SIM118 - the library has no iterator
-                view = opened.get_slice(name)
+        with safe_open(file, "np") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 - the library has no iterator
+                view = tensors.get_slice(name)
                 found[name] = (view.get_dtype(), view.get_shape())
     return found
 
@@ -91,8 +104,8 @@ def test_names_dtypes_and_shapes_are_those_of_the_reference(tmp_path: Path, name
 @pytest.mark.parametrize("name", ["FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4"])
 def test_our_reader_finds_the_same_codes_and_scales(tmp_path: Path, name: AlgorithmName) -> None:
     source_folder, made = written(tmp_path, name)
-    plain = source_from_reference(str(source_folder))
-    source = source_from_reference(str(made))
+    plain = opened(source_folder)
+    source = opened(made)
     algorithm = ALGORITHMS[name]
     layers = {key for key in plain.headers if "_proj" in key}
     assert set(source.quantized_formats) == layers
@@ -114,26 +127,6 @@ def test_awq_pairs_rows_as_the_reference_states() -> None:
         assert packed[i, k] == (int(codes[2 * i, k]) & 15) | ((int(codes[2 * i + 1, k]) & 15) << 4)
 
 
-def test_shards_without_a_quantized_matrix_are_links(tmp_path: Path) -> None:
-    source, made = tmp_path / "source", tmp_path / "made"
-    llama_folder(source, SIZES)
-    made.mkdir()
-    loose = {}
-    for file in sorted(source.glob("*.safetensors")):
-        tensors = load_file(file)
-        loose |= {name: value for name, value in tensors.items() if "_proj" not in name}
-        save_file({name: value for name, value in tensors.items() if "_proj" in name}, file)
-    alone = source / "model-00000-of-00004.safetensors"
-    save_file(loose, alone)
-    shards = tuple(sorted(source.glob("*.safetensors")))
-    weights = Weights(ALGORITHMS["FP8_PER_CHANNEL_PER_TOKEN"], "rtn", {})
-    write_shards(weights, shards, made, link_or_copy, silent)
-    linked = [
-        file.name for file in made.glob("*.safetensors") if file.stat().st_ino == (source / file.name).stat().st_ino
-    ]
-    assert linked == [alone.name]
-
-
 def test_configurations_say_what_was_quantized(tmp_path: Path) -> None:
     _, made = written(tmp_path, "W4A16_AWQ")
     own = json.loads((made / QUANT_CONFIG_FILE).read_text())["quantization"]
@@ -147,3 +140,15 @@ def test_configurations_say_what_was_quantized(tmp_path: Path) -> None:
     assert (stated["quant_method"], stated["quant_algo"]) == ("modelopt", "W4A16_AWQ")
     assert stated["ignore"] == own["exclude_modules"]
     assert stated["kv_cache_scheme"] == {"dynamic": False, "num_bits": 8, "type": "float"}
+
+
+def test_shards_without_a_quantized_matrix_are_linked(tmp_path: Path) -> None:
+    source, made = llama_folder(tmp_path / "source", SIZES), tmp_path / "made"
+    made.mkdir()
+    (alone, *_) = sorted(source.glob("*.safetensors"))
+    save_file({"model.norm.weight": np.ones(4, np.float32), "lm_head.weight": np.ones((4, 4), np.float32)}, alone)
+    stated = StatedSource(files=tuple(sorted(source.iterdir())))
+    place_unchanged(stated, made, link_or_copy)
+    assert [file.name for file in made.glob("*.safetensors") if file.samefile(source / file.name)] == [alone.name]
+    assert (made / "tokenizer.json").is_file()
+    assert not (made / "config.json").exists()  # written anew
