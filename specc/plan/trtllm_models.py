@@ -17,6 +17,7 @@ from specc.recipe.schema import Recipe
 
 ROPES: Final = ("none", "linear", "llama3", "yarn")
 STORED_FP8: Final = "fp8_e4m3"
+INT4_GROUP: Final = 128
 
 
 def refused(recipe: Recipe, path: tuple[str, ...], got: str, why: str, fix: str) -> SpeccError:
@@ -62,9 +63,11 @@ def model_plan(
         got, fix = f"family {facts.family}", f"a model of {', '.join(SERVE_FAMILIES)}"
         raise refused(recipe, (role, "model"), got, "TensorRT-LLM's PyTorch back end has no such model", fix)
     dtype: Literal["f16", "bf16"] = "f16" if scheme == "f16" else "bf16"
-    weights = _weights(recipe, role, facts, scheme=scheme, flow=flow, static_scales=static_scales, shards=shards)
+    weights = _weights(
+        recipe, role, facts, scheme=scheme, flow=flow, static_scales=static_scales, shards=shards, tp_size=tp_size
+    )
     return TrtllmModelPlan(
-        layout="ranks" if flow == "engine" else "modelopt" if weights == "fp8 rows" else "source",
+        layout="ranks" if flow == "engine" else "source" if weights in ("plain", "stored") else "modelopt",
         dtype=dtype,
         weights=weights,
         scheme=scheme,
@@ -93,8 +96,16 @@ def has_shards(source: SourceCheckpoint) -> bool:
 
 
 def _weights(
-    recipe: Recipe, role: str, facts: ModelFacts, *, scheme: str, flow: Flow, static_scales: bool, shards: bool
-) -> Literal["plain", "at build", "fp8 rows", "stored"]:
+    recipe: Recipe,
+    role: str,
+    facts: ModelFacts,
+    *,
+    scheme: str,
+    flow: Flow,
+    static_scales: bool,
+    shards: bool,
+    tp_size: int,
+) -> Literal["plain", "at build", "fp8 rows", "int4 groups", "stored"]:
     """Decide how the weights get from what the checkpoint stores to the scheme."""
     stored = facts.stored_dtype
     plain = stored in PLAIN
@@ -103,9 +114,12 @@ def _weights(
             return "plain" if plain else "stored"
         if plain and scheme == "fp8" and shards and facts.experts is None:
             return "fp8 rows"
+        if plain and scheme == "w4a16" and shards and facts.experts is None:
+            _check_groups(recipe, role, facts, tp_size)
+            return "int4 groups"
         why = (
-            "the serve flow places the checkpoint's own files, or quantizes plain ones to fp8 by rows, which needs no "
-            "calibration; experts and GGUF files it does not quantize"
+            "the serve flow places the checkpoint's own files, or quantizes plain ones to fp8 by rows or w4a16, which "
+            "need no calibration; experts and GGUF files it does not quantize"
         )
         fix = f"{role}.scheme: {'fp8' if stored == STORED_FP8 else stored}, or a checkpoint that stores {scheme}"
         raise refused(recipe, (role, "scheme"), f"scheme {scheme} of a checkpoint that stores {stored}", why, fix)
@@ -122,6 +136,19 @@ def _weights(
     if scheme in PLAIN:
         return "plain"
     return "fp8 rows" if scheme == "fp8" else "at build"
+
+
+def _check_groups(recipe: Recipe, role: str, facts: ModelFacts, tp_size: int) -> None:
+    """Refuse matrices whose inputs, as each GPU holds them, are not whole groups of 128."""
+    inputs = {
+        "hidden_size": facts.hidden_size,
+        "the heads' outputs of a GPU": facts.num_attention_heads * facts.head_dim // tp_size,
+        "intermediate_size of a GPU": facts.intermediate_size // tp_size,
+    }
+    uneven = [f"{name} {size}" for name, size in inputs.items() if size % INT4_GROUP]
+    if uneven:
+        got, why = f"scheme w4a16 with {', '.join(uneven)}", f"TensorRT-LLM's int4 has groups of {INT4_GROUP} inputs"
+        raise refused(recipe, (role, "scheme"), got, why, f"{role}.scheme: fp8, or fewer GPUs")
 
 
 def _cache(recipe: Recipe, role: str, choice: ModelChoice, *, scheme: str, dtype: str, flow: Flow) -> str:

@@ -17,7 +17,7 @@ class TrtllmModelPlan:
             checkpoint's own files, as trtllm-serve reads them; `modelopt`, these with their matrices quantized.
         dtype: of what is not quantized.
         weights: `plain`; `at build`: written plain, and trtllm-build quantizes them; `fp8 rows`: scaled row by row from
-            plain weights; `stored`: as the source holds them, quantized.
+            plain weights; `int4 groups`: in groups of 128 inputs; `stored`: as the source holds them, quantized.
         scheme: of the recipe.
         kv_cache: dtype of the caches.
         tp_size: GPUs that share every matrix.
@@ -26,7 +26,7 @@ class TrtllmModelPlan:
 
     layout: Literal["ranks", "source", "modelopt"]
     dtype: Literal["f16", "bf16"]
-    weights: Literal["plain", "at build", "fp8 rows", "stored"]
+    weights: Literal["plain", "at build", "fp8 rows", "int4 groups", "stored"]
     scheme: str
     kv_cache: str
     tp_size: int

@@ -190,6 +190,7 @@ def test_the_serve_flow_quantizes_plain_weights_to_fp8_by_rows(recipe: Path) -> 
         str(target), base=target, revision=None, tokenizer=None, chat_template=None, offline=True
     )
     assert set(read.quantized_formats) == set(matrices)
+    assert len({file.name for file in target.iterdir()}) == len({file.name for file in source.iterdir()}) + 1
     layout = built(recipe, *SERVE, "target.scheme=fp8", stop_after="layout").path / "target"
     assert json.loads((layout / "config.json").read_text())["quantization_config"]["quant_method"] == "modelopt"
     assert set(json.loads((layout / "source-files.json").read_text())) >= {first.name, second.name}

@@ -146,3 +146,10 @@ def test_spc906_engines_have_no_layout(tmp_path: Path) -> None:
         build(request, silent, on_wait=lambda _: None)
     assert (caught.value.code, caught.value.place) == ("SPC906", "--stop-after")
     assert "onnxruntime" in caught.value.got
+
+
+def test_int4_groups_must_be_whole_on_each_gpu() -> None:
+    error = refused("target: {model: m, scheme: w4a16}", flow="serve", hidden_size=4160, intermediate_size=11008)
+    assert error.code == "SPC324"
+    assert error.got == "scheme w4a16 with hidden_size 4160"
+    assert error.fix == "target.scheme: fp8, or fewer GPUs"

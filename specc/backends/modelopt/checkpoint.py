@@ -23,8 +23,12 @@ from specc.checkpoint.values import values_from_json_file
 from specc.lower.place import Place
 
 CONFIG_FILE: Final = "config.json"
-ROWS: Final = Weights(ALGORITHMS["FP8_PER_CHANNEL_PER_TOKEN"], "rtn", {})
-"""fp8, a scale a row, inputs scaled token by token at run time: nothing is calibrated."""
+WEIGHTS: Final[dict[str, Weights]] = {
+    "fp8 rows": Weights(ALGORITHMS["FP8_PER_CHANNEL_PER_TOKEN"], "rtn", {}),
+    "int4 groups": Weights(ALGORITHMS["W4A16_AWQ"], "mse", {}),
+}
+"""By what the plan says of the weights. Neither is calibrated: fp8's inputs are scaled token by token at run time, and
+int4's are left as they are, which AWQ's factors of 1 mean."""
 
 
 def changed_parts(weights: Weights, source: SourceCheckpoint) -> tuple[CheckpointPart, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from specc.backends.backend import CheckpointPart
-from specc.backends.modelopt.checkpoint import ROWS, changed_parts, place_unchanged, write_descriptions
+from specc.backends.modelopt.checkpoint import WEIGHTS, changed_parts, place_unchanged, write_descriptions
 from specc.backends.modelopt.shards import write_shard
 from specc.backends.tensorrt_llm.config import CONFIG_FILE, config_from_layout
 from specc.backends.tensorrt_llm.engine_arguments import COMMANDS_FILE, commands_from_plan
@@ -42,7 +42,7 @@ class TensorRtLlmBackend:
         if _model(plan).layout == "source":
             return ()
         if _model(plan).layout == "modelopt":
-            return changed_parts(ROWS, source)
+            return changed_parts(WEIGHTS[_model(plan).weights], source)
         layout = _layout(plan)
         return tuple(
             CheckpointPart(file_of_rank(rank), sum(tensor.nbytes for tensor in rank_tensors(layout, rank)))
@@ -59,7 +59,7 @@ class TensorRtLlmBackend:
         """
         if _model(plan).layout == "modelopt":
             shard = next(file for file in source.files if file.name == part.file)
-            write_shard(ROWS, shard, folder / part.file, progress)
+            write_shard(WEIGHTS[_model(plan).weights], shard, folder / part.file, progress)
             return
         layout = _layout(plan)
         rank = next(rank for rank in ranks_of(layout.plan) if file_of_rank(rank) == part.file)
@@ -71,7 +71,7 @@ class TensorRtLlmBackend:
             for file in source.files:
                 place(file, folder / file.name)
         elif _model(plan).layout == "modelopt":
-            write_descriptions(ROWS, source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
+            write_descriptions(WEIGHTS[_model(plan).weights], source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
             place_unchanged(source, folder, place)
         else:
             _write_json(folder / CONFIG_FILE, config_from_layout(_layout(plan)))
@@ -86,8 +86,8 @@ class TensorRtLlmBackend:
             _write_json(folder / SOURCE_FILES, {file.name: file.stat().st_size for file in source.files})
             return
         if _model(plan).layout == "modelopt":
-            write_descriptions(ROWS, source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
-            sizes = {part.file: part.nbytes for part in changed_parts(ROWS, source)}
+            write_descriptions(WEIGHTS[_model(plan).weights], source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
+            sizes = {part.file: part.nbytes for part in changed_parts(WEIGHTS[_model(plan).weights], source)}
             _write_json(
                 folder / SOURCE_FILES, {file.name: sizes.get(file.name, file.stat().st_size) for file in source.files}
             )

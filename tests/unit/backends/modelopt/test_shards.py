@@ -142,6 +142,24 @@ def test_configurations_say_what_was_quantized(tmp_path: Path) -> None:
     assert stated["kv_cache_scheme"] == {"dynamic": False, "num_bits": 8, "type": "float"}
 
 
+def test_awq_tensors_mean_the_quantized_matrix(tmp_path: Path) -> None:
+    source_folder, made = written(tmp_path, "W4A16_AWQ")
+    plain = opened(source_folder)
+    name = "model.layers.1.mlp.up_proj"
+    found = {}
+    for file in made.glob("*.safetensors"):
+        with safe_open(file, "np") as tensors:
+            found |= {key: tensors.get_tensor(key) for key in tensors.keys() if key.startswith(name)}  # noqa: SIM118
+    packed = found[f"{name}.weight"]
+    codes = np.empty((2 * len(packed), packed.shape[1]), np.int64)
+    codes[::2], codes[1::2] = packed & 15, packed >> 4
+    codes = np.where(codes > 7, codes - 16, codes)
+    means = codes * found[f"{name}.weight_scale"].repeat(128, axis=1)
+    wanted = quantized_from_float(plain.read_float32(f"{name}.weight"), ALGORITHMS["W4A16_AWQ"].format, "rtn")
+    assert np.array_equal(means.astype(np.float32), wanted.dequantized())
+    assert (found[f"{name}.pre_quant_scale"] == 1).all()
+
+
 def test_shards_without_a_quantized_matrix_are_linked(tmp_path: Path) -> None:
     source, made = llama_folder(tmp_path / "source", SIZES), tmp_path / "made"
     made.mkdir()
