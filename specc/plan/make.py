@@ -64,9 +64,8 @@ def plan_from_recipe(
     fit = _checked_fit(recipe, choices, demand)
     notes = (*choices.notes, *lengths.notes, *model_notes, *acceptance_notes(recipe), *sampling_notes)
     notes += _scheme_notes(source, choices.scheme, graph) if trtllm is None else trtllm_notes(recipe, trtllm)
-    if draft_source is not None and choices.draft_scheme is not None and trtllm is None:
-        drafts = graph if draft.model is None else draft.model.graph
-        notes += tuple(f"draft: {note}" for note in _scheme_notes(draft_source, choices.draft_scheme, drafts))
+    if trtllm is None:
+        notes += _draft_scheme_notes(choices, draft_source, graph if draft.model is None else draft.model.graph)
     return Plan(
         schema=PLAN_SCHEMA,
         name=recipe.name,
@@ -172,6 +171,12 @@ def _runtime(recipe: Recipe) -> RuntimeSpec:
         FallbackSpec(fallback.min_speedup, fallback.window, fallback.probe_after),
         RoutingSpec(routing.min_new_tokens),
     )
+
+
+def _draft_scheme_notes(choices: Choices, source: SourceCheckpoint | None, graph: GraphPlan) -> tuple[str, ...]:
+    if source is None or choices.draft_scheme is None:
+        return ()
+    return tuple(f"draft: {note}" for note in _scheme_notes(source, choices.draft_scheme, graph))
 
 
 def _scheme_notes(source: SourceCheckpoint, scheme: str, graph: GraphPlan) -> tuple[str, ...]:
