@@ -48,10 +48,9 @@ def plan_from_recipe(
         SpeccError: SPC3nn, what cannot be met, naming the field; the same for the same recipe and headers.
     """
     choices = choices_from_recipe(recipe)
-    tokens = source.tokens
     lengths = lengths_from_recipe(recipe, choices.backend, source.facts.max_position_embeddings)
     facts, model_notes = model_for_bundle(recipe, "target", choices.backend, source.facts, lengths.limits.max_length)
-    sampling, sampling_notes = sampling_from_recipe(recipe, tokens, choices.acceptance, facts.emitted_vocab_size)
+    sampling, sampling_notes = sampling_from_recipe(recipe, source.tokens, choices.acceptance, facts.emitted_vocab_size)
     weights = _target_weights(recipe, choices, facts, source)
     support = support_from_recipe(recipe, choices, sampling.candidates, facts.emitted_vocab_size)
     graph = _graph(recipe, choices, lengths, candidates=sampling.candidates, weights=weights, support=support)
@@ -69,7 +68,7 @@ def plan_from_recipe(
     return Plan(
         schema=PLAN_SCHEMA,
         name=recipe.name,
-        target=TargetPlan(source.uri, choices.scheme, facts, tokens),
+        target=TargetPlan(source.uri, choices.scheme, facts, source.tokens),
         draft=draft.spec,
         graph=graph,
         backend=BackendPlan(
