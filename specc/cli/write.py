@@ -13,12 +13,16 @@ def write_text(file: Path, text: str) -> None:
     Raises:
         SpeccError: SPC905 it cannot be written.
     """
-    partial = file.with_name(f".{file.name}.part")
+    special = file.exists() and not file.is_file()  # a device or a pipe is written to, and never replaced
+    whole = file.resolve()
+    partial = file if special else whole.with_name(f".{whole.name}.part")
     try:
         partial.write_text(text, encoding="utf-8")
-        partial.replace(file)
+        if not special:
+            partial.replace(whole)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        if not special:
+            partial.unlink(missing_ok=True)
         raise SpeccError(
             "SPC905", str(file), str(error.strerror), "the result goes there", "choose a folder that can be written"
         ) from None

@@ -43,6 +43,7 @@ def target_graph(facts: ModelFacts, graph: GraphPlan, variant: EngineVariant) ->
     specs = interface.outputs
     if early is not None:
         own = results["next_token"]
+        own.name = "judged_token"  # the output of that name is chosen from it
         results |= early_results(builder, logits, inputs, early=early, own=own, graph=graph)
         specs += law_specs(graph)
     wanted = {spec.name for spec in specs}

@@ -39,7 +39,7 @@ def answer_from_subject(subject: Subject) -> Answer:
     outlook = subject.outlook
     if not isinstance(outlook, Prediction):
         return Answer(f"The speed-up is not predicted: {outlook.reason}.", "", (_memory_figure(subject),))
-    if subject.draft_kind == "none":
+    if subject.draft_kind == "none" or not outlook.gammas:
         first = outlook.at_batch(1)
         sentence = f"Nothing is drafted: AR decoding gives one request {first.ar_user_tokens:.1f} tokens per second."
         return Answer(sentence, _costs(subject), (_memory_figure(subject), _first_token(outlook)))

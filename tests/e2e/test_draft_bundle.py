@@ -188,3 +188,24 @@ def test_a_built_pair_is_built_again_from_the_store(folder, model_bundle, capsys
     built(folder, "model", "{kind: model, model: small}")
     assert "(unchanged)" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in bundle.rglob("*")} == before
+
+
+@pytest.mark.parametrize("mode", ["rejection", "block", "typical", "greedy"])
+def test_the_first_layers_draft_under_each_acceptance(folder, mode):
+    recipe = folder / f"self-{mode}.yaml"
+    text = RECIPE.format(name=f"self-{mode}", draft="{kind: self, layers: 3}")
+    recipe.write_text(f"{text}acceptance: {mode}\nlossy: {str(mode == 'typical').lower()}\n")
+    assert status_from_arguments(["build", str(recipe), "--out", str(folder / "out")]) == 0
+    with Session.load(folder / "out" / f"self-{mode}", threads=1) as session:
+        settings = {"max_new_tokens": 24, "ignore_eos": True}
+        plain = session.generate(PROMPTS, GenerationParams(mode="ar", **settings))
+        drafted = session.generate(PROMPTS, GenerationParams(mode="spec", **settings))
+    assert [g.token_ids for g in drafted] == [g.token_ids for g in plain]
+    assert sum(g.statistics.rounds for g in drafted) > 0
+
+
+def test_a_build_without_drafts_is_reported(folder):
+    recipe = folder / "none.yaml"
+    recipe.write_text(RECIPE.format(name="none", draft="{kind: ngram}"))
+    assert status_from_arguments(["build", str(recipe), "--out", str(folder / "out"), "--set", "gamma=0"]) == 0
+    assert "Nothing is drafted" in (folder / "out" / "none" / "report.html").read_text(encoding="utf-8")

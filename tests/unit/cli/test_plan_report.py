@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from specc.cli.main import status_from_arguments
+from specc.cli.write import write_text
 from specc.errors import ExitStatus
 from tests.errors.test_planning_errors import CONFIG, DRAFT, H100
 from tests.tiny_models import llama_folder
@@ -79,3 +81,30 @@ def test_a_failed_gate_leaves_the_report(configs, tmp_path) -> None:
     arguments = ["plan", str(H100), *configs, "--set", "require.min_speedup=9", "--report", str(file)]
     assert status_from_arguments(arguments) == ExitStatus.GATE
     assert file.is_file()
+
+
+def test_the_report_of_a_bundle_without_drafts_says_so(recipe, tmp_path) -> None:
+    arguments = ["plan", str(recipe), "--set", "gamma=0", "--set", "gpu=l4", "--set", "target.scheme=f16"]
+    assert status_from_arguments([*arguments, "--report", str(tmp_path / "r.html")]) == ExitStatus.DONE
+    assert "Nothing is drafted" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_pipe_is_written_to_and_a_link_keeps_its_place(recipe, tmp_path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link.html"
+    os.mkfifo(pipe)
+    link.symlink_to("report.html")
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        write_text(pipe, "text")
+        assert os.read(reader, 99) == b"text"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert status_from_arguments(["plan", str(recipe), "--report", str(link)]) == ExitStatus.DONE
+    assert link.is_symlink()
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_an_empty_name_is_no_file(recipe, capsys) -> None:
+    assert status_from_arguments(["plan", str(recipe), "--report", ""]) == ExitStatus.ENVIRONMENT
+    assert capsys.readouterr().err.startswith("SPC905")
