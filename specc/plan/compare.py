@@ -100,9 +100,10 @@ def comparison_row(variant: Variant, preview: Preview) -> list[str]:
     A variant of one gamma is about batch 1 alone: elsewhere another gamma may be the best.
     """
     gigabytes = f"{preview.memory_bytes / 1e9:.1f}"
+    builds = "yes" if preview.refused is None else preview.refused.split(" ", 1)[0]
     if preview.available is not None and preview.memory_bytes > preview.available:
         gigabytes += f" > {preview.available / 1e9:.0f}"
-    builds = "yes" if preview.refused is None else preview.refused.split(" ", 1)[0]
+        builds = "SPC305" if preview.refused is None else builds
     outlook = preview.prediction
     if not isinstance(outlook, Prediction):
         return [variant.label, gigabytes, "-", "-", "not predicted", "-", "-", builds]

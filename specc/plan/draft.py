@@ -138,7 +138,8 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
     context = min(limits.max_length, facts.max_position_embeddings)
     facts, model_notes = model_for_bundle(inputs.recipe, "draft", choices.backend, facts, context)
     static = choices.backend.static_capacity
-    unrolled = isinstance(inputs.recipe.draft, ModelDraft) and inputs.recipe.draft.steps == "unrolled"
+    wanted = isinstance(inputs.recipe.draft, ModelDraft) and inputs.recipe.draft.steps == "unrolled"
+    unrolled = wanted and limits.default_gamma > 1  # one draft is what a single call makes
     steps = limits.default_gamma if unrolled else 1
     capacity = draft_capacity(context, limits.prefill_chunk, steps)
     graph = replace(
@@ -183,14 +184,16 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
             *model_notes,
             *_context_notes(context, limits),
             *_padding_notes(inputs.facts, facts),
-            *_unrolled_notes(steps, unrolled=unrolled),
+            *_unrolled_notes(steps, wanted=wanted),
         ),
     )
 
 
-def _unrolled_notes(steps: int, *, unrolled: bool) -> tuple[str, ...]:
-    if not unrolled:
+def _unrolled_notes(steps: int, *, wanted: bool) -> tuple[str, ...]:
+    if not wanted:
         return ()
+    if steps == 1:
+        return ("draft steps: single calls; a request starts with one draft, so unrolled calls would make no more.",)
     return (f"draft steps: {steps} drafts in one call where a row wants most of them, single calls elsewhere.",)
 
 

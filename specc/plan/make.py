@@ -54,9 +54,10 @@ def plan_from_recipe(
     weights = _target_weights(recipe, choices, facts, source)
     support = support_from_recipe(recipe, choices, sampling.candidates, facts.emitted_vocab_size)
     graph = _graph(recipe, choices, lengths, candidates=sampling.candidates, weights=weights, support=support)
-    draft = draft_from_recipe(DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source))
+    drafting = DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source)
+    draft = draft_from_recipe(drafting)
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, draft), lengths.limits, given)
-    lengths = _with_best_gamma(recipe, choices, source.facts.max_position_embeddings, lengths, prediction)
+    lengths, draft = _with_best_gamma(drafting, lengths, draft, prediction)
     pair = Pair(facts, draft.spec, draft.facts, source, draft_source)
     trtllm = trtllm_from_recipe(recipe, choices, pair, lengths.limits, prediction)
     demand = demand_of_trtllm(_demand(choices, facts, graph, draft, lengths), trtllm)
@@ -110,14 +111,21 @@ def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, draft: DraftDec
     )
 
 
-def _with_best_gamma(recipe: Recipe, choices: Choices, context: int, lengths: Lengths, prediction: Outlook) -> Lengths:
-    """Return the lengths with the gamma that the prediction finds best for batch 1, where the recipe leaves it open.
+def _with_best_gamma(
+    drafting: DraftInputs, lengths: Lengths, draft: DraftDecision, prediction: Outlook
+) -> tuple[Lengths, DraftDecision]:
+    """Return lengths and draft with the gamma that the prediction finds best for batch 1, where the recipe leaves it.
 
-    At least 1: a request that never drafts would never learn that it could.
+    At least 1: a request that never drafts would never learn that it could. Unrolled calls have as many steps.
     """
-    if recipe.gamma.default is not None or not isinstance(prediction, Prediction):
-        return lengths
-    return lengths_from_recipe(recipe, choices.backend, context, max(1, prediction.best_gamma))
+    if drafting.recipe.gamma.default is not None or not isinstance(prediction, Prediction):
+        return lengths, draft
+    context = drafting.target.facts.max_position_embeddings
+    best = max(1, prediction.best_gamma)
+    lengths = lengths_from_recipe(drafting.recipe, drafting.choices.backend, context, best)
+    if draft.model is not None and "unrolled" in draft.model.graph.variants:
+        draft = draft_from_recipe(replace(drafting, limits=lengths.limits))
+    return lengths, draft
 
 
 def _target_weights(

@@ -103,6 +103,11 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
     if kind != "model" or draft is not None:
         models = Models(_shape(target), _draft_shape(recipe, demand), kind)
         outlook = outlook_from_models(recipe, models, limits, given)
+    if isinstance(outlook, Prediction):
+        best = max(1, outlook.best_gamma)
+        lengths = lengths_from_recipe(recipe, backend, facts.target.max_position_embeddings, best)
+        limits = lengths.limits
+        demand = demand_from_recipe(recipe, facts, limits)
     gpu, stated = recipe.gpu.row, recipe.limits
     capabilities = recipe.backend.compute_capabilities if recipe.backend is not None else None
     own = () if gpu.compute_capability is None else (gpu.compute_capability,)
@@ -142,7 +147,7 @@ def demand_from_recipe(recipe: Recipe, facts: Facts, limits: LimitsSpec) -> Dema
         own = target if recipe.draft.scheme is None else _model(recipe, recipe.draft, facts.target)
         draft = replace(own, form="eagle3")
     elif isinstance(recipe.draft, ModelDraft) and facts.draft is not None:
-        unrolled = recipe.draft.steps == "unrolled"
+        unrolled = recipe.draft.steps == "unrolled" and limits.default_gamma > 1
         steps = limits.default_gamma if unrolled else 1
         draft = replace(_model(recipe, recipe.draft, facts.draft), steps=steps, unrolled=unrolled)
     acceptance = next(mode for mode in MODES if mode == recipe.acceptance)

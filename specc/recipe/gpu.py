@@ -13,7 +13,7 @@ from specc.recipe.names import ComputeCapability, unknown_name
 NEEDED: Final = ("memory_gb", "memory_kind", "bandwidth_gbps", "compute_capability", "dense_tflops")
 """The facts that a row cannot do without; `link_gbps` only matters to several GPUs."""
 
-Rate = Annotated[float, Field(gt=0, le=1e6)]
+Rate = Annotated[float, Field(ge=1e-3, le=1e6)]
 
 
 class DenseTflops(Choice):
@@ -50,12 +50,12 @@ class GpuChoice(Choice):
 
     name: Text = Field(description="a row of the catalog: `cpu` or a GPU; or any other name, with facts.")
     count: int = Field(default=1, ge=1, le=1024, description="how many of them hold one model.")
-    memory_gb: float | None = Field(default=None, gt=0, le=1e5, description="own GPU: memory in 10^9 bytes.")
+    memory_gb: float | None = Field(default=None, ge=1e-3, le=1e5, description="own GPU: memory in 10^9 bytes.")
     memory_kind: Literal["hbm", "gddr", "lpddr"] | None = Field(
         default=None, description="own GPU: the kind of its memory; it decides which share of the bandwidth is reached."
     )
     bandwidth_gbps: float | None = Field(
-        default=None, gt=0, le=1e6, description="own GPU: memory bandwidth in 10^9 bytes a second."
+        default=None, ge=1e-3, le=1e6, description="own GPU: memory bandwidth in 10^9 bytes a second."
     )
     compute_capability: ComputeCapability | None = Field(default=None, description='own GPU: its SM, as "9.0".')
     dense_tflops: DenseTflops | None = Field(
@@ -63,7 +63,7 @@ class GpuChoice(Choice):
     )
     link_gbps: float | None = Field(
         default=None,
-        gt=0,
+        ge=1e-3,
         le=1e6,
         description="own GPU: 10^9 bytes a second to other GPUs, both directions together; absent: not stated.",
     )

@@ -278,6 +278,14 @@ class Recipe(Choice):
                 "only rejection and block ask what a draft was drawn from",
                 "remove support, or acceptance: rejection",
             )
+        begins = self.gamma.max if self.gamma.default is None else self.gamma.default
+        if isinstance(draft, ModelDraft) and draft.steps == "unrolled" and begins is not None and begins < 2:
+            raise contradiction(
+                "draft.steps",
+                f"steps is unrolled, and requests start with gamma {begins}",
+                "the unrolled engine makes gamma.default drafts in one call, and a single call makes one",
+                "steps: single, or a gamma.default of at least 2",
+            )
         return self
 
     def _weighs_drafts(self) -> bool:

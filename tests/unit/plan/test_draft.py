@@ -13,6 +13,7 @@ from specc.plan.draft import build_plan_of_draft
 from specc.plan.make import plan_from_recipe
 from specc.plan.plan import Plan
 from specc.recipe.schema import Recipe
+from tests.published_speedups import LLAMA_8B
 from tests.stated_source import SMOLLM2_FACTS, StatedSource
 
 BASE = {"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": {"kind": "model", "model": "d"}, "gpu": "cpu"}
@@ -137,3 +138,19 @@ def test_the_draft_is_built_as_a_model_of_its_own() -> None:
     assert build.graph.role == "draft"
     ngram = plan_from_recipe(Recipe.model_validate({**BASE, "draft": "ngram"}), StatedSource())
     assert build_plan_of_draft(ngram) is None
+
+
+def test_an_unrolled_draft_has_as_many_steps_as_a_request_of_open_gamma_starts_with() -> None:
+    unrolled = {"kind": "model", "model": "d", "scheme": "bf16", "steps": "unrolled"}
+    keys = {"gpu": "l4", "target": {"model": "m", "scheme": "bf16"}, "draft": unrolled, "gamma": "auto"}
+    ids = {"vocab_size": SMALL.vocab_size, "emitted_vocab_size": SMALL.emitted_vocab_size}
+    big = StatedSource(facts=replace(LLAMA_8B, **ids))
+    plan = planned(big, **keys)
+    assert plan.draft_model is not None
+    assert plan.limits.default_gamma not in (1, 5)
+    assert plan.draft_model.graph.steps == plan.limits.default_gamma
+    small = planned(StatedSource(facts=SMALL), **keys)  # too small for drafts to gain
+    assert small.draft_model is not None
+    assert small.limits.default_gamma == 1
+    assert small.draft_model.graph.variants == ("main",)
+    assert any(note.startswith("draft steps: single calls") for note in small.notes)

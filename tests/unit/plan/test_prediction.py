@@ -138,6 +138,8 @@ def test_a_model_that_cannot_be_built_is_previewed() -> None:
     assert cache.bytes == 4 * 2560 * 2 * 80 * 8 * 128 // 4
     assert isinstance(shown.prediction, Prediction)
     assert shown.prediction.best_gamma > 0
+    assert shown.limits.default_gamma == shown.prediction.best_gamma != 5
+    assert f"a request starts with {shown.prediction.best_gamma}." in shown.notes[0]
     unknown = preview(Facts(LLAMA_70B, None), **PAIR)
     assert isinstance(unknown.prediction, Unpredicted)
     assert "--draft-config" in unknown.prediction.reason
@@ -168,7 +170,7 @@ def test_a_row_says_what_does_not_fit_and_what_is_not_predicted() -> None:
     big = comparison_row(variant, preview(Facts(LLAMA_70B, None), target={"model": "m", "scheme": "fp8"}))
     assert len(big) == len(COLUMNS) + 1
     assert big[1].endswith(" > 24")
-    assert big[-1] == "yes"
+    assert big[-1] == "SPC305"
     assert "not predicted" in comparison_row(variant, preview(Facts(LLAMA_8B, None), gpu="cpu"))
     only = comparison_row(variants_from_text("gamma=3", recipe())[0], preview(Facts(LLAMA_8B, None), gamma=3))
     assert (only[3], only[5:7]) == ("3", ["-", "-"])

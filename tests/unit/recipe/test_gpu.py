@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from specc.catalog.gpus import GPUS
+from specc.errors import SpeccError
 from specc.plan.choices import choices_from_recipe
 from specc.plan.compare import variants_from_text
 from specc.plan.make import plan_from_recipe
@@ -66,3 +69,10 @@ def test_a_finding_names_the_recipe_as_the_source_of_its_facts(tmp_path: Path) -
     text = TRTLLM.replace("name: h100-sxm-80gb", f"name: tiny, dense_tflops: {facts}")
     finding = found(checked(tmp_path, text), "SPC305")
     assert any("r.yaml:" in where and where.endswith(" gpu") for _, where in finding.evidence)
+
+
+@pytest.mark.parametrize("field", ["memory_gb", "bandwidth_gbps", "dense_tflops.bf16", "dense_tflops.f32", "link_gbps"])
+def test_a_fact_that_rounds_to_nothing_is_refused(field: str) -> None:
+    with pytest.raises(SpeccError, match=r"expected a number of at least 0\.001") as caught:
+        own(f"gpu.{field}=1e-13")
+    assert (caught.value.code, caught.value.place) == ("SPC106", f"--set gpu.{field}")
