@@ -14,6 +14,7 @@ from specc.bundle.manifest import AcceptanceMode
 from specc.catalog.weight_formats import WeightFormat
 
 BackendName: TypeAlias = Literal["onnxruntime", "tensorrt-rtx", "tensorrt", "tensorrt-llm"]
+DraftSteps: TypeAlias = Literal["single", "unrolled"]
 FeatureName: TypeAlias = Literal["logits", "token_logprobs"]
 ComputeDtype: TypeAlias = Literal["f32", "f16", "bf16"]
 ModelFeature: TypeAlias = Literal["a mixture of experts", "soft-capped attention scores"]
@@ -73,6 +74,7 @@ class BackendRow:
         quantized_embedding: whether rows of a quantized embedding can be looked up.
         invariant: whether its products give a row the same bits in every call of an even number of rows.
         default_prefill_chunk: tokens of one prefill call where the recipe states none.
+        default_steps: how a draft model drafts where the recipe does not say: the faster way, as measured.
         default_support: most ids that a draft is drawn from where the recipe states none.
         whole_support: whether a draft can be drawn from the whole vocabulary.
         compiles: whether this version builds its engines; False: it lowers the graphs and ends there.
@@ -96,6 +98,7 @@ class BackendRow:
     logits_variant: bool
     static_capacity: bool
     default_prefill_chunk: int
+    default_steps: DraftSteps
     default_support: int
     whole_support: bool
     compiles: bool = True
@@ -153,6 +156,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         quantized_embedding=True,
         invariant=True,
         default_prefill_chunk=128,
+        default_steps="unrolled",
         default_support=1024,
         whole_support=True,
     ),
@@ -186,6 +190,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         logits_variant=False,
         static_capacity=True,
         default_prefill_chunk=512,
+        default_steps="single",
         default_support=64,
         whole_support=False,
     ),
@@ -211,6 +216,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         logits_variant=False,
         static_capacity=True,
         default_prefill_chunk=512,
+        default_steps="single",
         default_support=64,
         whole_support=False,
         compiles=False,
@@ -237,6 +243,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         logits_variant=False,
         static_capacity=True,
         default_prefill_chunk=8192,
+        default_steps="single",
         default_support=64,
         whole_support=False,
         makes="checkpoint",

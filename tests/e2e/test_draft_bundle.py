@@ -54,7 +54,7 @@ def built(folder: Path, name: str, draft: str) -> tuple[Path, Manifest]:
 
 @pytest.fixture(scope="module")
 def model_bundle(folder) -> tuple[Path, Manifest]:
-    return built(folder, "model", "{kind: model, model: small}")
+    return built(folder, "model", "{kind: model, model: small, steps: single}")
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def test_a_loaded_pair_gives_the_ids_of_ar_decoding(kind, request):
 def test_a_built_pair_is_built_again_from_the_store(folder, model_bundle, capsys):
     bundle, _ = model_bundle
     before = {path: path.stat().st_mtime_ns for path in bundle.rglob("*")}
-    built(folder, "model", "{kind: model, model: small}")
+    built(folder, "model", "{kind: model, model: small, steps: single}")
     assert "(unchanged)" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in bundle.rglob("*")} == before
 
