@@ -45,8 +45,6 @@ def target_graph(facts: ModelFacts, graph: GraphPlan, variant: EngineVariant) ->
         own = results["next_token"]
         own.name = "judged_token"  # the output of that name is chosen from it
         results |= early_results(builder, logits, inputs, early=early, own=own, graph=graph)
-        if results["next_token"] is not own:  # which of the two the output has is decided in the call
-            own.name = "own_next_token"
         specs += law_specs(graph)
     wanted = {spec.name for spec in specs}
     if "logits" in wanted:
