@@ -247,3 +247,9 @@ GPUS: Final[dict[str, GpuRow]] = {row.name: row for row in _ROWS}
 COMPUTE_CAPABILITIES: Final[tuple[str, ...]] = (
     "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.3", "11.0", "12.0", "12.1",
 )  # fmt: skip
+
+
+def gigabytes_text(count: int) -> str:
+    """Return a GPU's memory as its maker states it: `80 GB`, and `0.5 GB` of a small one."""
+    amount = count / GB
+    return f"{amount:.0f} GB" if amount >= 10 else f"{amount:.2g} GB"

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from specc.bundle.record import json_from_record
+from specc.catalog.gpus import gigabytes_text
 from specc.cli.options import AsJson, Offline, Overrides, RecipeFile
 from specc.cli.show import OUT, show_json, show_pairs, show_table
 from specc.cli.write import write_text
@@ -132,8 +133,9 @@ def _compare(request: PlanRequest, axis: str, *, as_json: bool) -> None:
         return
     name = axis.partition("=")[0]
     show_table([name, *COLUMNS], [comparison_row(variant, preview) for variant, preview in compared])
-    OUT.print("\nGB of one device; AR/s: tokens per second of one request without drafts; speed-ups", markup=False)
-    OUT.print("over AR with the best gamma of each batch; ends: the batch from which AR is faster.", markup=False)
+    OUT.print("\nGB of one device; AR/s: tokens per second of one request without drafts;", markup=False)
+    OUT.print("speed-ups over AR with the best gamma of each batch; ends: the batch from which", markup=False)
+    OUT.print("AR is faster; builds: yes, or the code that a build ends with.", markup=False)
 
 
 def _json_fields(preview: Preview) -> dict[str, object]:
@@ -193,7 +195,9 @@ def _show_memory(memory: tuple[MemoryItem, ...], fit: Fit | None) -> None:
     show_table(["memory" if fit is None else "memory of one GPU", "size", "", "what"], rows, right=frozenset({1, 2}))
     if fit is None:
         return
-    size = f"{abs(fit.headroom_bytes) / 1e9:.1f} of {fit.available_bytes / 1e9:.0f} GB ({abs(fit.headroom_share):.0%})"
+    size = (
+        f"{abs(fit.headroom_bytes) / 1e9:.1f} of {gigabytes_text(fit.available_bytes)} ({abs(fit.headroom_share):.0%})"
+    )
     most = f"batch {fit.largest_batch} at this length, or length {fit.largest_length} at this batch"
     OUT.print()
     show_pairs(
@@ -211,7 +215,7 @@ def _show_memory(memory: tuple[MemoryItem, ...], fit: Fit | None) -> None:
 def _show_prediction(outlook: Prediction | Unpredicted) -> None:
     OUT.print()
     if not isinstance(outlook, Prediction):
-        OUT.print(f"speed-up: not predicted: {outlook.reason}", markup=False)
+        OUT.print(textwrap.fill(f"speed-up: not predicted: {outlook.reason}", 80), markup=False)
         return
     middle, low, high = outlook.acceptance.mid, outlook.acceptance.low, outlook.acceptance.high
     shown = ", ".join(f"{m:.2f} ({a:.2f}-{b:.2f})" for a, m, b in zip(low, middle, high, strict=True))

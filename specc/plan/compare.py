@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from specc.catalog.gpus import gigabytes_text
 from specc.errors import SpeccError
 from specc.plan.cost import Interval
 from specc.plan.prediction import Prediction
@@ -75,6 +76,8 @@ def _gammas(text: str, values: str) -> list[str]:
     parts = [first, last] if dots else values.split(",")
     if not all(part.strip().isdecimal() and 1 <= int(part) <= 256 for part in parts):
         raise _wrong(text, f"{values!r} are not numbers of drafts from 1 to 256", "write gamma=1..12 or gamma=2,4,8")
+    if dots and int(first) > int(last):
+        raise _wrong(text, f"{values!r} ends before it begins", f"write gamma={last}..{first}")
     return [str(gamma) for gamma in range(int(first), int(last) + 1)] if dots else [part.strip() for part in parts]
 
 
@@ -102,7 +105,7 @@ def comparison_row(variant: Variant, preview: Preview) -> list[str]:
     gigabytes = f"{preview.memory_bytes / 1e9:.1f}"
     builds = "yes" if preview.refused is None else preview.refused.split(" ", 1)[0]
     if preview.available is not None and preview.memory_bytes > preview.available:
-        gigabytes += f" > {preview.available / 1e9:.0f}"
+        gigabytes += f" > {gigabytes_text(preview.available).removesuffix(' GB')}"
         builds = "SPC305" if preview.refused is None else builds
     outlook = preview.prediction
     if not isinstance(outlook, Prediction):

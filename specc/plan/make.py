@@ -7,6 +7,7 @@ from dataclasses import replace
 from specc.bundle.manifest import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 from specc.catalog.capabilities import FEATURES
+from specc.catalog.gpus import gigabytes_text
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
@@ -231,6 +232,6 @@ def _checked_fit(recipe: Recipe, choices: Choices, demand: Demand) -> Fit | None
         "SPC305",
         recipe.place("gpu", "name"),
         f"{fit.needed_bytes / 1e9:.1f} GB are needed, most of them for {largest.name} ({largest.bytes / 1e9:.1f} GB)",
-        f"{choices.gpu.name} has {fit.available_bytes / 1e9:.0f} GB",
+        f"{choices.gpu.name} has {gigabytes_text(fit.available_bytes)}",
         remedies_text(fit.remedies),
     )

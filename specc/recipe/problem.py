@@ -26,6 +26,7 @@ _FORMS: Final[dict[Path, str]] = {
     ("backend",): "the name of a back end, or {name: ..}",
     ("target", "scheme"): "the name of a scheme, or {name: ..}",
     ("draft", "scheme"): "the name of a scheme, or {name: ..}",
+    ("draft", "support"): "a number of ids of at least 1, or all",
 }
 
 _EXPECTED: Final[dict[str, str]] = {
@@ -101,7 +102,7 @@ def error_from_validation(error: ValidationError, tree: Tree) -> SpeccError:
     # A misspelt key also leaves its right name missing; the misspelling says more.
     problems.sort(key=lambda problem: (problem.kind == "missing", _order(problem.path, tree)))
     first = _EXPLAINED.get(problems[0].kind, _wrong_value)(problems[0])
-    more = len(problems) - 1
+    more = len({problem.path for problem in problems}) - 1  # a value fits none of the branches of a union
     if more:
         first.fix += f" ({more} more problem{'s' if more > 1 else ''} in the recipe)"
     return first
@@ -194,6 +195,7 @@ def _problem_from_details(details: ErrorDetails, tree: Tree) -> _Problem:
     path = details["loc"]
     if path[:1] == ("draft",) and len(path) > 1:
         path = (path[0], *path[2:])  # pydantic names the branch of the union after the field
+    path = tuple(step for step in path if not str(step).startswith(("constrained-", "literal[")))
     context = details.get("ctx", {})
     if details["type"] in (CONTRADICTION, UNKNOWN_NAME) and context["field"]:
         path = (*path, *str(context["field"]).split("."))

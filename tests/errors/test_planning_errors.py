@@ -96,6 +96,7 @@ def test_a_file_without_acceptance(tmp_path: Path, document, place: str, got: st
         ("gpus=", "a value is empty"),
         ("gamma=1..x", "'1..x' are not numbers"),
         ("gamma=0..4", "'0..4' are not numbers"),
+        ("gamma=5..1", "'5..1' ends before it begins"),
         ("drafts=model", "the recipe's draft is ngram, so nothing is known of a model"),
     ],
 )

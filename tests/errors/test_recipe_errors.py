@@ -145,6 +145,8 @@ def test_missing_keys(old: str, new: str, place: str, got: str) -> None:
         ("features: []", "features: logits", "features", "got `logits`, expected a list", "[a, b]"),
         ("coupled", "coupled\nlossy: yes", "lossy", "got `yes`, expected true or false", "true or false"),
         ("name: smollm2", "name: ../smollm2", "name", "got `../smollm2-135m-cpu`", "only the characters"),
+        ("{kind: ngram, min_ngram: 1, max_ngram: 4}", "{kind: self, layers: 1, support: 0}", "draft.support",
+         "got 0, expected a number of ids of at least 1, or all", "write a number of ids of at least 1, or all"),
         ("recipe: 1", "recipe: true", "recipe", "got true, expected a whole number", "a whole number"),
     ],
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from specc.catalog.gpus import gigabytes_text
 from specc.checkpoint.facts import ModelFacts
 from specc.doctor.evidence import ModelEvidence, PairEvidence
 from specc.doctor.finding import Finding, Fix
@@ -33,7 +34,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
         (f"{_sum(preview, 'weights') / 1e9:.1f} GB of weights", _schemes(preview)),
         (f"{_sum(preview, 'caches') / 1e9:.1f} GB of caches", _caches(preview)),
         (f"{(_sum(preview, 'scratch') + _sum(preview, 'runtime')) / 1e9:.1f} GB of scratch and runtime", "estimates"),
-        (f"{pair.recipe.gpu.count} x {fit.available_bytes / 1e9:.0f} GB", pair.gpu_place),
+        (f"{pair.recipe.gpu.count} x {gigabytes_text(fit.available_bytes)}", pair.gpu_place),
     )
     message = f"One GPU needs {-fit.headroom_bytes / 1e9:.1f} GB more than it has; `specc plan` shows every item."
     yield Finding("SPC305", "error", place, evidence, message, Fix(remedies_text(fit.remedies)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from specc.catalog.gpus import GPUS
+from specc.catalog.gpus import GPUS, gigabytes_text
 from specc.errors import SpeccError
 from specc.plan.choices import choices_from_recipe
 from specc.plan.compare import variants_from_text
@@ -76,3 +76,8 @@ def test_a_fact_that_rounds_to_nothing_is_refused(field: str) -> None:
     with pytest.raises(SpeccError, match=r"expected a number of at least 0\.001") as caught:
         own(f"gpu.{field}=1e-13")
     assert (caught.value.code, caught.value.place) == ("SPC106", f"--set gpu.{field}")
+
+
+@pytest.mark.parametrize(("count", "text"), [(24 * 10**9, "24 GB"), (8 * 10**9, "8 GB"), (5 * 10**8, "0.5 GB")])
+def test_the_memory_of_a_card_is_never_shown_as_nothing(count: int, text: str) -> None:
+    assert gigabytes_text(count) == text
