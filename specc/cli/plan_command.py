@@ -182,7 +182,7 @@ def _show_preview(preview: Preview) -> None:
     _show_prediction(preview.prediction)
     if preview.refused is not None:
         OUT.print()
-        for line in textwrap.wrap(f"this version does not build it: {preview.refused}", 80):
+        for line in textwrap.wrap(f"it is not built: {preview.refused}", 80):
             OUT.print(line, markup=False)
     _show_notes(preview.notes)
 

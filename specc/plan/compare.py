@@ -106,7 +106,6 @@ def comparison_row(variant: Variant, preview: Preview) -> list[str]:
     builds = "yes" if preview.refused is None else preview.refused.split(" ", 1)[0]
     if preview.available is not None and preview.memory_bytes > preview.available:
         gigabytes += f" > {gigabytes_text(preview.available).removesuffix(' GB')}"
-        builds = "SPC305" if preview.refused is None else builds
     outlook = preview.prediction
     if not isinstance(outlook, Prediction):
         return [variant.label, gigabytes, "-", "-", "not predicted", "-", "-", builds]

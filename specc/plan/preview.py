@@ -53,7 +53,7 @@ class Preview:
         available: memory of one GPU; None for the CPU.
         fit: the items against it; None for the CPU.
         prediction: of the cost model.
-        refused: why this version does not build it, as an error's code and text; None: it does.
+        refused: why it is not built, as an error's code and text: by this version, or on this GPU; None: it is.
         notes: what was derived.
     """
 
@@ -113,6 +113,9 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
     capabilities = recipe.backend.compute_capabilities if recipe.backend is not None else None
     own = () if gpu.compute_capability is None else (gpu.compute_capability,)
     setting = Setting(gpu, capabilities or own, capabilities is not None, stated.max_input, stated.max_output)
+    fit = fit_from_demand(demand, gpu, remedies_from_demand(demand, setting))
+    if refused is None and fit is not None and fit.headroom_bytes < 0:
+        refused = f"SPC305 it takes {-fit.headroom_bytes / 1e9:.1f} GB more than {gpu.name} has"
     return Preview(
         name=recipe.name,
         target=recipe.target.model,
@@ -125,7 +128,7 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
         limits=limits,
         memory=memory_from_demand(demand),
         available=gpu.memory_bytes,
-        fit=fit_from_demand(demand, gpu, remedies_from_demand(demand, setting)),
+        fit=fit,
         prediction=outlook,
         refused=refused,
         notes=lengths.notes,

@@ -68,3 +68,9 @@ def test_json_has_all_of_it(planned) -> None:
     first = prediction["batches"][0]
     assert first["gpu_tokens"]["mid"] == pytest.approx(first["user_tokens"]["mid"] / 2, rel=2e-3)
     assert prediction["ttft_ms"] == prediction["ar_ttft_ms"]  # look-up drafters read no prompt
+
+
+def test_what_does_not_fit_has_the_code_that_a_build_would_end_with(planned) -> None:
+    shown = " ".join(planned("--set", "gpu={name: l4, count: 2}", "--set", "limits.max_batch=64").split())
+    assert "fits no, " in shown
+    assert "it is not built: SPC305 it takes " in shown
