@@ -17,8 +17,9 @@ from tests.house.tree import ROOT
 from tests.rank_files import required_tensors
 from tests.sparse_llama70b import SIZES, SIZES_1B, sparse_llama
 
-RSS_LIMIT_KB = 180_000
-"""Of 90 MB that were seen, libraries and headers are most; a block has 8 MB, and the largest matrix here 470."""
+RSS_GROWTH_KB = 120_000
+"""What reading adds to libraries and headers: 79 MB were seen. Blocks have 8 MB as stored, and a few stand as float32
+and as what is written; the smaller matrix has 134 MB as stored and 268 as float32, the larger 470 as stored."""
 
 
 @pytest.fixture(scope="module")
@@ -90,15 +91,18 @@ path = Path(sys.argv[1])
 source = source_from_reference(
     str(path), base=path.parent, revision=None, tokenizer=None, chat_template=None, offline=True
 )
+# the peak of this program alone; ru_maxrss begins with that of the process it was forked from
+def peak():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+before = peak()
 for weights in ("plain", "fp8 rows"):
     plan = TrtllmModelPlan("ranks", "bf16", weights, "fp8", "bf16", 4, 1)
     layout = layout_from_facts(source.facts, plan)
     for tensor in rank_tensors(layout, ranks_of(plan)[1]):
         if tensor.name.startswith(f"transformer.layers.0.{'mlp.proj' if weights == 'plain' else 'attention.dense'}"):
             assert sum(len(block) for block in blocks_of_tensor(tensor, source)) == tensor.nbytes
-# the peak of this program alone; ru_maxrss begins with that of the process it was forked from
-status = Path("/proc/self/status").read_text()
-print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
+print(peak() - before)
 """
 
 
@@ -106,4 +110,4 @@ def test_memory_does_not_grow_with_the_tensors(models: Path) -> None:
     """Of one rank, a matrix of columns, whose rows are all read, plain and scaled row by row."""
     command = [sys.executable, "-c", PROBE, str(models / "bf16")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    assert int(done.stdout) < RSS_LIMIT_KB
+    assert int(done.stdout) < RSS_GROWTH_KB
