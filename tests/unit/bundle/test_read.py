@@ -70,8 +70,9 @@ def test_a_mutated_manifest_gives_one_coded_error(bundle: Path, data: st.DataObj
 
 
 def test_a_bundle_without_manifest_digest_opens(tmp_path: Path) -> None:
-    write_bundle(tmp_path, small_contents(1))
-    open_bundle(tmp_path, "full")
+    written = write_bundle(tmp_path, small_contents(1))
+    assert not (tmp_path / MANIFEST_DIGEST_FILE).exists()
+    assert open_bundle(tmp_path, "full") == written
 
 
 def test_links_inside_are_fine(tmp_path: Path) -> None:
