@@ -12,38 +12,29 @@ it, so a killed build resumes and a changed gamma writes no weights again. After
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from specc.assembly import write_bundle
-from specc.backends import BACKENDS, CHECKPOINT_BACKENDS, ENGINE_BACKENDS
+from specc.backends import CHECKPOINT_BACKENDS, ENGINE_BACKENDS
 from specc.backends.engine_list import write_checkpoint_list, write_engine_list
 from specc.backends.outline import written_outline
 from specc.bundle.disk import replace_text
 from specc.bundle.failures import coded_failures
-from specc.bundle.lock import (
-    LOCK_FILE,
-    RecipeLock,
-    SourceFiles,
-    check_lock,
-    lock_from_sources,
-    pending_files,
-    read_lock,
-)
+from specc.bundle.lock import LOCK_FILE, check_lock, pending_files, read_lock
 from specc.bundle.publish import publish_bundle, staging_folder
 from specc.bundle.store import Store
 from specc.calibrate.calibrated import reference_plan, write_calibration
 from specc.calibrate.quantizer import quantizer_from_plan
 from specc.calibrate.statistics_file import StatisticsFolder
-from specc.calibrate.texts import texts_from_choice
 from specc.certify.gate import pass_gate, request_from_choice
 from specc.certify.request import CertifyRequest
-from specc.checkpoint.source import SourceCheckpoint
 from specc.checkpoint.tokenizer_files import write_tokenizer
 from specc.deploy.write import write_deployment
+from specc.inputs import Inputs, calibration_texts, draft_inputs, lock_from_plan, reads_no_weight
 from specc.lower.graphs import lowered_in_folder, write_graphs
-from specc.lower.weights import weight_bytes, weights_stay, write_weights
+from specc.lower.weights import weight_bytes, write_weights
 from specc.plan.choices import check_compiles, choices_from_recipe
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.make import plan_from_recipe, plan_text
@@ -54,12 +45,9 @@ from specc.plan.sources import Sources, sources_from_recipe
 from specc.probe.result import remembered_machine
 from specc.progress import Progress
 from specc.recipe.load import recipe_from_file
-from specc.recipe.models import ModelChoice, ModelDraft
-from specc.recipe.schema import Recipe
 from specc.report.bundle_report import write_bundle_report
 from specc.stage_keys import StageKeys
 from specc.stages import Stage
-from specc.toolchain import base_toolchain
 
 
 @dataclass(frozen=True)
@@ -102,25 +90,6 @@ class BuildResult:
     path: Path
     changed: bool
     pending: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What every stage after the Plan works with, for one model: the target, or the draft.
-
-    Attributes:
-        plan: of the model; of the draft it is `build_plan_of_draft`.
-        source: the checkpoint that its weights come from.
-        texts: that calibration reads; none where no method of the plan looks at activations.
-    """
-
-    plan: Plan
-    source: SourceCheckpoint
-    lock: RecipeLock
-    keys: StageKeys
-    store: Store
-    progress: Progress
-    texts: tuple[str, ...] = ()
 
 
 def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], None]) -> BuildResult:
@@ -173,21 +142,6 @@ def plan_from_file(recipe_file: Path, overrides: tuple[str, ...], *, offline: bo
     return plan_from_recipe(recipe, sources.target, sources.draft, Given(machine=remembered_machine()))
 
 
-def calibration_texts(plan: Plan, choice: ModelChoice, base: Path) -> tuple[str, ...]:
-    """Return the texts that the build of one model calibrates with; none where no method looks at activations."""
-    return () if plan.graph.calibrated_method is None else texts_from_choice(choice.calibration, base)
-
-
-def draft_inputs(inputs: Inputs, sources: Sources, recipe: Recipe, base: Path) -> tuple[Inputs, ...]:
-    """Return what the draft's stages work with; nothing where no model drafts."""
-    plan = build_plan_of_draft(inputs.plan)
-    if plan is None or sources.draft is None:
-        return ()
-    texts = calibration_texts(plan, recipe.draft, base) if isinstance(recipe.draft, ModelDraft) else ()
-    keys = StageKeys(plan, inputs.lock, source="draft", texts=texts)
-    return (replace(inputs, plan=plan, source=sources.draft, keys=keys, texts=texts),)
-
-
 def written_plan(plan: Plan, out: Path) -> Path:
     """Write `<name>.plan.json` into the folder of bundles."""
     file = out / f"{plan.name}.{PLAN_FILE}"
@@ -197,17 +151,6 @@ def written_plan(plan: Plan, out: Path) -> Path:
     return file
 
 
-def reads_no_weight(plan: Plan, sources: Sources) -> bool:
-    """Return whether lowering leaves the weights of all models in their files, so that nothing needs their digests."""
-    backend = CHECKPOINT_BACKENDS.get(plan.backend.name)
-    if backend is not None:
-        models = [(plan, sources.target), (build_plan_of_draft(plan), sources.draft)]
-        return not any(backend.parts(of, source) for of, source in models if of is not None and source is not None)
-    draft = build_plan_of_draft(plan)
-    own = draft is not None and sources.draft is not None and not weights_stay(draft, sources.draft)
-    return weights_stay(plan, sources.target) and not own
-
-
 def written_layout(plan: Plan, sources: Sources, out: Path) -> Path:
     """Write `<name>.layout/`: what a checkpoint will consist of, without its weights."""
     models = [(plan, sources.target)]
@@ -215,19 +158,6 @@ def written_layout(plan: Plan, sources: Sources, out: Path) -> Path:
     if draft is not None and sources.draft is not None:
         models.append((draft, sources.draft))
     return written_outline(CHECKPOINT_BACKENDS.get(plan.backend.name), plan, models, out, write_deployment)
-
-
-def lock_from_plan(plan: Plan, sources: Sources, digest_from_file: Callable[[Path], str]) -> RecipeLock:
-    """Return the digests of all sources and the versions of all tools that this build uses.
-
-    A build that ends with graphs over the sources' own files takes those that were never read under a name of their
-    own, and hashes none of them; its objects are apart from those of builds that publish, whose keys hold digests.
-    """
-    backend = BACKENDS.get(plan.backend.name)  # a back end that is only lowered for brings no library
-    toolchain = base_toolchain() | ({} if backend is None else backend.toolchain())
-    opened = {"target": sources.target} | ({} if sources.draft is None else {"draft": sources.draft})
-    files = {role: SourceFiles(source.uri, source.revision, source.files) for role, source in opened.items()}
-    return lock_from_sources(files, toolchain, digest_from_file)
 
 
 def lowered_from_plan(inputs: Inputs) -> Path:
