@@ -20,6 +20,7 @@ ABOVE_BOTH = {
     "report",
     "assembly",
     "stage_keys",
+    "inputs",
     "pipeline",
     "cli",
 }
