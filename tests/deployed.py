@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +39,19 @@ def layout_of(recipe: Path, out: Path, *overrides: str, stop_after: Any = "layou
 
 
 def shell_problems(script: Path) -> str:
-    """Return what bash, and shellcheck where it is installed, say of a script; empty where they are content."""
+    """Return what bash and shellcheck say of a script; empty where they are content."""
     commands = [["bash", "-n", str(script)]]
-    if shutil.which("shellcheck") is not None:
-        commands.append(["shellcheck", "--severity=style", str(script)])
+    checker = shellcheck()
+    if checker is not None:
+        commands.append([checker, "--severity=style", str(script)])
     done = [subprocess.run(command, capture_output=True, text=True, check=False) for command in commands]
     return "".join(run.stdout + run.stderr for run in done)
+
+
+def shellcheck() -> str | None:
+    """Return where shellcheck is: beside this Python, as the development tools bring it, or on the path."""
+    folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return shutil.which("shellcheck", path=folders)
 
 
 def stub(folder: Path, name: str) -> None:

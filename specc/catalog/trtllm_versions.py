@@ -36,7 +36,7 @@ class SwitchOff:
 
 @dataclass(frozen=True)
 class SpeculativeFields:
-    """The `speculative_config` of one version's PyTorch back end.
+    """How one version's PyTorch back end reads speculation, and the caches beside it.
 
     Attributes:
         decoding_types: our kind of drafter to the value of `decoding_type`; a kind that is absent is refused.
@@ -49,6 +49,8 @@ class SpeculativeFields:
         switch_off: None where there is none.
         draft_by_id: whether a head may be named by its hub id; elsewhere it must be a folder of the server's.
         rejection_sampling: field that turns on rejection sampling; None where drafts are only compared.
+        taps: whether EAGLE-3 may be told which layers its head reads.
+        cache_dtype: field of the caches' dtype, with the section that holds it.
         config_flag: option of trtllm-serve that takes the YAML.
     """
 
@@ -61,6 +63,8 @@ class SpeculativeFields:
     scheduled: tuple[str, ...]
     switch_off: SwitchOff | None
     rejection_sampling: str | None
+    taps: bool = True
+    cache_dtype: str = "kv_cache_config.dtype"
     draft_by_id: bool = False
     config_flag: str = "--extra_llm_api_options"
 
@@ -106,8 +110,10 @@ VERSIONS: Final[tuple[TrtllmVersionRow, ...]] = (
             scheduled=(),
             switch_off=None,
             rejection_sampling=None,
+            taps=False,
+            cache_dtype="kv_cache_dtype",
         ),
-        source="0.21.0: DecodingBaseConfig.from_dict has six names; DraftTarget and Eagle read pytorch_weights_path",
+        source="0.21.0: six names; DraftTarget and Eagle read pytorch_weights_path; sections ignore unknown keys",
     ),
     TrtllmVersionRow(
         name="1.0",
@@ -124,6 +130,7 @@ VERSIONS: Final[tuple[TrtllmVersionRow, ...]] = (
             scheduled=(),
             switch_off=None,
             rejection_sampling=None,
+            taps=False,
         ),
         source="1.0.0: eight names; strict models; n-grams read max_draft_len",
     ),

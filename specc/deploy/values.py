@@ -150,7 +150,7 @@ def engine_commands(trtllm: TrtllmPlan, limits: LimitsSpec) -> EngineCommands:
 
 def without_speculation(trtllm: TrtllmPlan) -> TrtllmPlan:
     """Return the same plan as if nothing drafted."""
-    return replace(trtllm, draft=None, speculation=replace(trtllm.speculation, kind="none", max_ngram=None))
+    return replace(trtllm, draft=None, speculation=replace(trtllm.speculation, kind="none", lookup=None))
 
 
 def _run_command(arguments: list[str]) -> RunCommand:

@@ -23,6 +23,7 @@ from specc.export.commands import llamacpp_command, sglang_command, vllm_command
 from specc.export.lost import check_expressible, lost_features
 from specc.export.pair import ExportedPair
 from specc.plan.trtllm_plan import TrtllmSpeculation
+from specc.plan.trtllm_speculation import lookup_from_recipe
 from specc.recipe.models import Eagle3Draft, HeadDraft
 
 FIRST_WITH_METRICS: Final = "1.3.0rc29"
@@ -100,6 +101,7 @@ def _trtllm(pair: ExportedPair, server: ServerRow) -> Export:
         "rejection": fields.rejection_sampling is None,
         "schedule": "draft_len_schedule" not in options and "max_concurrency" not in options,
         "switch-off": fields.switch_off is None,
+        "taps": not fields.taps,
         "metrics": _order(version) < _order(FIRST_WITH_METRICS),
     }
     also = frozenset(name for name, is_lost in lacks.items() if is_lost)
@@ -113,7 +115,7 @@ def _trtllm_options(pair: ExportedPair, fields: SpeculativeFields) -> dict[str, 
     speculation = TrtllmSpeculation(
         kind=kind,
         max_draft_len=pair.drafts,
-        max_ngram=draft.max_ngram if draft.kind == "ngram" else None,
+        lookup=lookup_from_recipe(pair.recipe),
         head=None if kind == "model" else pair.draft,
         taps=(draft.taps or ()) if isinstance(draft, Eagle3Draft) else (),
         mask_token_id=draft.mask_token_id if isinstance(draft, HeadDraft) else None,

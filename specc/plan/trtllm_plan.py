@@ -47,13 +47,28 @@ class BatchDrafts:
 
 
 @dataclass(frozen=True)
+class TextLookup:
+    """How a drafter without weights looks texts up.
+
+    Attributes:
+        longest: tokens of an n-gram, at most; None: any pattern of a suffix tree.
+        oldest: the first occurrence is copied, not the most recent one.
+        shared: texts of other requests are looked up too.
+    """
+
+    longest: int | None
+    oldest: bool
+    shared: bool
+
+
+@dataclass(frozen=True)
 class TrtllmSpeculation:
     """How TensorRT-LLM speculates.
 
     Attributes:
         kind: of the drafter; `none`: it does not.
         max_draft_len: tokens drafted a step.
-        max_ngram: longest pattern that an n-gram drafter looks up; None for other kinds.
+        lookup: of drafters without weights; None for other kinds.
         head: hub id of a head that trtllm-serve loads itself; None for other kinds.
         taps: layers whose outputs the head reads, counted from 0; empty: those of its config.json.
         mask_token_id: of kinds that draft in parallel; None where it is in the head's config.json.
@@ -66,7 +81,7 @@ class TrtllmSpeculation:
 
     kind: str
     max_draft_len: int
-    max_ngram: int | None
+    lookup: TextLookup | None
     head: str | None
     taps: tuple[int, ...]
     mask_token_id: int | None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from specc.bundle.drafts import DraftSpec, HeadDraftSpec, NgramDraftSpec
+from specc.bundle.drafts import DraftSpec, HeadDraftSpec
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.trtllm_versions import SpeculativeFields
 from specc.plan.cost import rounded
 from specc.plan.prediction import Outlook, Prediction
-from specc.plan.trtllm_plan import BatchDrafts, TrtllmSpeculation
-from specc.recipe.models import Eagle3Draft, HeadDraft
+from specc.plan.trtllm_plan import BatchDrafts, TextLookup, TrtllmSpeculation
+from specc.recipe.models import Eagle3Draft, HeadDraft, NgramDraft, SuffixDraft
 from specc.recipe.schema import Recipe
 
 
@@ -32,7 +32,7 @@ def speculation_from_prediction(
     return TrtllmSpeculation(
         kind=recipe.draft.kind if drafts else "none",
         max_draft_len=drafts,
-        max_ngram=draft.max_ngram if isinstance(draft, NgramDraftSpec) else None,
+        lookup=lookup_from_recipe(recipe),
         head=draft.model if isinstance(draft, HeadDraftSpec) else None,
         taps=recipe.draft.taps or () if isinstance(recipe.draft, Eagle3Draft) else (),
         mask_token_id=recipe.draft.mask_token_id if isinstance(recipe.draft, HeadDraft) else None,
@@ -42,6 +42,14 @@ def speculation_from_prediction(
         window=recipe.runtime.fallback.window,
         judges_probabilities=recipe.acceptance == "rejection",
     )
+
+
+def lookup_from_recipe(recipe: Recipe) -> TextLookup | None:
+    """Return how texts are looked up; None where a model drafts, or nothing."""
+    draft = recipe.draft
+    if isinstance(draft, NgramDraft):
+        return TextLookup(draft.max_ngram, draft.match == "leftmost", draft.scope == "session")
+    return TextLookup(None, oldest=False, shared=draft.scope == "session") if isinstance(draft, SuffixDraft) else None
 
 
 def schedule_from_prediction(outlook: Outlook, max_batch: int, drafts: int) -> tuple[BatchDrafts, ...]:

@@ -14,6 +14,7 @@ import yaml
 from specc.pipeline import BuildRequest, BuildResult, build
 from specc.progress import silent
 from tests.house.tree import ROOT
+from tests.published_llm_args import problems
 from tests.rank_files import required_tensors
 from tests.sparse_llama70b import SIZES, SIZES_1B, sparse_llama
 
@@ -51,6 +52,7 @@ def test_the_front_page_recipe_serves_the_quantized_checkpoint(models: Path, tmp
     assert "hf_quant_config.json" in files
     assert 72.5e9 < sum(files.values()) < 72.8e9
     options: dict[str, Any] = yaml.safe_load((result.path / "deploy" / "trtllm-serve.yaml").read_text())
+    assert not problems(options, "1.2.1")
     assert options["kv_cache_config"]["dtype"] == "fp8"
     speculative = options["speculative_config"]
     assert (speculative["decoding_type"], speculative["speculative_model"]) == ("DraftTarget", "checkpoints/draft")

@@ -57,8 +57,8 @@ def run_arguments(plan: TrtllmPlan) -> list[str]:
     ]  # fmt: skip
     drafts = plan.speculation
     gpus = ",".join(map(str, range(target)))
-    if drafts.max_ngram is not None:
-        return [*command, "--ngram_config", f"[{drafts.max_draft_len},{drafts.max_ngram},[{gpus}]]"]
+    if drafts.lookup is not None:
+        return [*command, "--ngram_config", f"[{drafts.max_draft_len},{drafts.lookup.longest},[{gpus}]]"]
     if plan.draft is None:
         return command
     own = ",".join(map(str, range(plan.draft.world_size)))

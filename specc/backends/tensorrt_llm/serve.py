@@ -47,7 +47,7 @@ def serve_options(plan: TrtllmPlan, limits: LimitsSpec) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if speculation.kind in fields.drafts_separately:
         options["disable_overlap_scheduler"] = True
-    options["kv_cache_config"] = _cache_options(plan.target, reuse=speculation.kind not in fields.drafts_separately)
+    options |= cache_options(fields, plan.target, reuse=speculation.kind not in fields.drafts_separately)
     if speculation.kind != "none":
         options["speculative_config"] = speculative_options(fields, speculation, limits)
     return options
@@ -66,12 +66,11 @@ def speculative_options(
         options[fields.draft_path] = DRAFT
     if speculation.head is not None:
         options[fields.draft_path] = speculation.head
-    if speculation.taps:
+    if speculation.taps and fields.taps:
         options["eagle3_layers_to_capture"] = list(speculation.taps)
     if speculation.mask_token_id is not None:
         options["mask_token_id"] = speculation.mask_token_id
-    if speculation.max_ngram is not None:
-        options["max_matching_ngram_size"] = speculation.max_ngram
+    options |= lookup_options(speculation)
     if speculation.schedule:
         lower = fields.schedule == "lower bounds"
         by_batch = lower_bounds(speculation.schedule) if lower else upper_bounds(speculation.schedule, limits.max_batch)
@@ -91,10 +90,28 @@ def speculative_options(
     return options
 
 
-def _cache_options(model: TrtllmModelPlan, *, reuse: bool) -> dict[str, Any]:
-    """Return `kv_cache_config`; blocks are not reused beside a second model, as in NVIDIA's own examples."""
-    options: dict[str, Any] = {"enable_block_reuse": reuse, "free_gpu_memory_fraction": MEMORY_FRACTION}
-    return options | ({"dtype": "fp8"} if model.kv_cache == "fp8" else {})
+def lookup_options(speculation: TrtllmSpeculation) -> dict[str, Any]:
+    """Return how n-grams, or a suffix tree, look texts up; both are silent about it where another kind drafts."""
+    lookup = speculation.lookup
+    if lookup is None:
+        return {}
+    if lookup.longest is None:
+        return {"enable_global_pool": lookup.shared}
+    return {
+        "max_matching_ngram_size": lookup.longest,
+        "is_use_oldest": lookup.oldest,
+        "is_public_pool": lookup.shared,
+    }
+
+
+def cache_options(fields: SpeculativeFields, model: TrtllmModelPlan, *, reuse: bool) -> dict[str, Any]:
+    """Return what is said of the caches; blocks are not reused beside a second model, as in NVIDIA's own examples."""
+    section: dict[str, Any] = {"enable_block_reuse": reuse, "free_gpu_memory_fraction": MEMORY_FRACTION}
+    options: dict[str, Any] = {"kv_cache_config": section}
+    if model.kv_cache == "fp8":
+        *_, name = fields.cache_dtype.split(".")
+        (section if "." in fields.cache_dtype else options)[name] = "fp8"
+    return options
 
 
 def _fields(plan: TrtllmPlan) -> SpeculativeFields:

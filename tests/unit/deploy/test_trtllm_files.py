@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -13,12 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from specc.catalog.trtllm_versions import row_of_version
-from tests.deployed import layout_of, recipe_in, shell_problems, stub
+from tests.deployed import layout_of, recipe_in, shell_problems, shellcheck, stub
+from tests.published_llm_args import VERSIONS, problems
 
-VERSIONS = ("0.21.0", "1.0.0", "1.1.0", "1.2.1", "1.3.0rc29")
 KINDS = ("draft={kind: model, model: draft}", "draft={kind: ngram}")
-CACHE_KEYS = {"enable_block_reuse", "free_gpu_memory_fraction", "dtype"}
+CACHES = ("target.kv_cache=fp8",)
 
 
 @pytest.fixture(scope="module")
@@ -46,23 +44,15 @@ def run(script: Path, *arguments: str, cwd: Path, **variables: str) -> list[str]
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_configurations_hold_fields_of_the_version_alone(recipe: Path, tmp_path: Path, version: str, kind: str) -> None:
-    row = row_of_version(version)
-    assert row is not None
-    fields = row.serve
-    assert fields is not None
-    known = {
-        "decoding_type", "max_draft_len", "max_matching_ngram_size", fields.draft_path, *fields.lengths.values(),
-    }  # fmt: skip
-    known |= {"max_concurrency"} if fields.max_concurrency else set()
-    known |= {"draft_len_schedule"} if fields.schedule != "none" else set()
-    known |= set() if fields.switch_off is None else {fields.switch_off.window, fields.switch_off.threshold}
-    deploy = bundle(recipe, tmp_path, "serve", version, kind) / "deploy"
+    deploy = bundle(recipe, tmp_path, "serve", version, kind, *CACHES) / "deploy"
     with_drafts, plain = loaded(deploy / "trtllm-serve.yaml"), loaded(deploy / "trtllm-serve-plain.yaml")
-    assert set(with_drafts) <= {"disable_overlap_scheduler", "kv_cache_config", "speculative_config"}
-    assert set(with_drafts["speculative_config"]) <= known
-    assert set(plain) == {"kv_cache_config"}
-    assert set(plain["kv_cache_config"]) <= CACHE_KEYS
-    assert set(with_drafts["kv_cache_config"]) <= CACHE_KEYS
+    triton = loaded(deploy / "triton-model.yaml")
+    assert triton.pop("triton_config")
+    for options in (with_drafts, plain, triton):
+        assert not problems(options, version)
+        assert "fp8" in str(options)
+    assert "speculative_config" in with_drafts
+    assert not {"speculative_config", "disable_overlap_scheduler"} & set(plain)
 
 
 @pytest.mark.parametrize("flow", ["serve", "engine"])
@@ -228,7 +218,7 @@ def test_the_readme_has_ten_lines_and_names_files_that_are_there(recipe: Path, t
     assert not [name for name in named if not (folder / name).is_file()]
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed; bash -n read the scripts")
+@pytest.mark.skipif(shellcheck() is None, reason="shellcheck is not installed; bash -n read the scripts")
 def test_shellcheck_read_the_scripts(recipe: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.sh"
     bad.write_text("#!/usr/bin/env bash\ncat $1\n")

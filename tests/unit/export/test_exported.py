@@ -15,6 +15,7 @@ from specc.export.exported import Export, exported_from_pair, server_from_name
 from specc.export.lost import wanted_features
 from specc.plan.trtllm_plan import BatchDrafts
 from tests.exported_pairs import exported_pair
+from tests.published_llm_args import VERSIONS, problems
 
 SCHEDULE = (BatchDrafts(1, 4), BatchDrafts(8, 2), BatchDrafts(16, 0))
 MODEL_FLAGS = ("--spec-draft-model", "--spec-draft-n-max")
@@ -112,6 +113,17 @@ def test_heads_are_named_as_each_server_names_them() -> None:
     assert (found["--speculative-algorithm"], found["--speculative-num-steps"]) == ("NEXTN", "4")
     found = flags(exported("llamacpp", *mtp, "target.model=t.gguf"))
     assert (found["--spec-type"], found["--spec-draft-n-max"]) == ("draft-mtp", "4")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "kind", ["model, model: org/draft", "ngram", "mtp", "eagle3, model: org/head, taps: [1, 2, 3]"]
+)
+def test_trtllm_is_written_in_published_fields(version: str, kind: str) -> None:
+    pair = (f'backend={{name: tensorrt-llm, version: "{version}"}}', f"draft={{kind: {kind}}}")
+    export = exported("trtllm", *pair, schedule=SCHEDULE)
+    assert not problems(yaml.safe_load(export.text), version)
+    assert ("taps" in names(export)) == ("taps" in kind and version < "1.1")
 
 
 def test_trtllm_runs_a_second_model_without_overlap() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ import yaml
 from specc.backends.tensorrt_llm.engine_arguments import commands_from_plan
 from specc.backends.tensorrt_llm.serve import serve_text
 from specc.bundle.manifest import LimitsSpec
-from specc.plan.trtllm_plan import BatchDrafts, TrtllmPlan, TrtllmSpeculation
+from specc.catalog.trtllm_versions import row_of_version
+from specc.plan.trtllm_plan import BatchDrafts, TextLookup, TrtllmPlan, TrtllmSpeculation
 from specc.plan.trtllm_speculation import lower_bounds, upper_bounds
+from tests.published_llm_args import VERSIONS, problems
 from tests.rank_files import model_plan
 
 LIMITS = LimitsSpec(32, 1024, 512, 1536, 1024, 8, 4)
@@ -20,7 +23,7 @@ SCHEDULE = (BatchDrafts(1, 4), BatchDrafts(8, 2), BatchDrafts(16, 0))
 
 def plan(version: str, kind: str = "model", **changes: Any) -> TrtllmPlan:
     fields = {
-        "max_draft_len": 4, "max_ngram": None, "head": None, "taps": (), "mask_token_id": None,
+        "max_draft_len": 4, "lookup": None, "head": None, "taps": (), "mask_token_id": None,
         "schedule": (), "max_concurrency": None, "min_accepted": None,
         "window": 32, "judges_probabilities": False,
     } | changes  # fmt: skip
@@ -30,8 +33,10 @@ def plan(version: str, kind: str = "model", **changes: Any) -> TrtllmPlan:
 
 
 def options(*args: Any, **changes: Any) -> dict[str, Any]:
-    loaded = yaml.safe_load(serve_text(plan(*args, **changes), LIMITS))
+    planned = plan(*args, **changes)
+    loaded = yaml.safe_load(serve_text(planned, LIMITS))
     assert isinstance(loaded, dict)
+    assert not problems(loaded, planned.version)
     return loaded
 
 
@@ -52,8 +57,16 @@ def test_a_draft_model(version: str, speculative: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("version", "length"), [("0.21.0", "prompt_lookup_num_tokens"), ("1.2.1", "max_draft_len")])
 def test_ngrams(version: str, length: str) -> None:
-    found = options(version, "ngram", max_ngram=3)["speculative_config"]
-    assert found == {"decoding_type": "NGram", length: 4, "max_matching_ngram_size": 3}
+    found = options(version, "ngram", lookup=TextLookup(3, oldest=False, shared=True))["speculative_config"]
+    assert found == {
+        "decoding_type": "NGram", length: 4, "max_matching_ngram_size": 3,
+        "is_use_oldest": False, "is_public_pool": True,
+    }  # fmt: skip
+
+
+def test_a_suffix_tree() -> None:
+    found = options("1.3.0rc29", "suffix", lookup=TextLookup(None, oldest=False, shared=False))["speculative_config"]
+    assert found == {"decoding_type": "SA", "max_draft_len": 4, "enable_global_pool": False}
 
 
 @pytest.mark.parametrize(
@@ -103,6 +116,38 @@ def test_the_switch_off_counts_tokens_or_a_ratio() -> None:
     ratio = options("1.3.0rc29", min_accepted=0.6)["speculative_config"]
     assert (tokens["acceptance_window"], tokens["acceptance_length_threshold"]) == (32, 0.6)
     assert (ratio["acceptance_rate_window_size"], ratio["acceptance_rate_threshold"]) == (32, 0.15)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_drafter_of_a_version_is_written_in_its_published_fields(version: str) -> None:
+    row = row_of_version(version)
+    assert row is not None
+    assert row.serve is not None
+    everything = {"schedule": SCHEDULE, "min_accepted": 0.6}
+    kinds = {
+        "model": {}, "ngram": {"lookup": TextLookup(3, oldest=True, shared=True)},
+        "suffix": {"lookup": TextLookup(None, oldest=False, shared=True)}, "mtp": {},
+        "eagle3": {"head": "o/h", "taps": (1, 39, 76)}, "pard": {"head": "o/h", "mask_token_id": 9},
+        "dflash": {"head": "o/h", "mask_token_id": 9}, "dspark": {"head": "o/h"},
+    }  # fmt: skip
+    for kind in row.serve.decoding_types:
+        followed = everything if kind in row.serve.scheduled else {"min_accepted": 0.6}
+        assert options(version, kind, **kinds[kind], **followed)
+        assert options(version, kind, **kinds[kind], **({"max_concurrency": 8} if row.serve.max_concurrency else {}))
+
+
+@pytest.mark.parametrize(
+    ("version", "place"), [("0.21.0", None), ("1.0.0", "kv_cache_config"), ("1.3.0", "kv_cache_config")]
+)
+def test_fp8_caches_are_stated_where_the_version_reads_them(version: str, place: str | None) -> None:
+    made = plan(version, "none")
+    fp8 = replace(made, target=replace(made.target, kv_cache="fp8"))
+    found = yaml.safe_load(serve_text(fp8, LIMITS))
+    if place is None:
+        assert found["kv_cache_dtype"] == "fp8"
+    else:
+        assert found[place]["dtype"] == "fp8"
+    assert not problems(found, "1.3.0rc29" if version == "1.3.0" else version)
 
 
 def test_what_a_version_lacks_is_not_written() -> None:
