@@ -38,7 +38,9 @@ def test_no_registry_host_is_named() -> None:
 
 
 def test_no_file_has_a_catch_all_name() -> None:
-    assert not [named(file) for file in python_files("specc", "tests", "benchmarks") if file.stem in CATCH_ALL]
+    assert not [
+        named(file) for file in python_files("specc", "tests", "benchmarks", "scripts") if file.stem in CATCH_ALL
+    ]
 
 
 def test_no_package_is_named_build() -> None:

@@ -1,0 +1,1 @@
+"""The sections: each file has `check(machine)`, which yields findings."""

@@ -1,0 +1,39 @@
+"""The sections, in the order in which they run: a literal list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section.
+
+    Attributes:
+        name: what `--only` takes.
+        module: of `gpu_checks.checks`.
+        seconds: after which it is ended.
+        asks: the question that it answers.
+    """
+
+    name: str
+    module: str
+    seconds: float
+    asks: str
+
+
+_ROWS: Final = (
+    Section("environment", "environment", 20, "which card, driver and packages are here"),
+    Section("abi", "abi", 60, "do kernels compiled ahead run with exactly the parameters that TensorRT passes"),
+    Section("cubin", "cubin", 60, "does the driver take assembled kernels, and those of SM 8.0 on a newer card"),
+    Section("shared", "shared", 30, "what happens beyond 48 KB of shared memory"),
+    Section("numerics", "numerics", 90, "are the kernels' results the oracle's, in every mode and dtype"),
+    Section("roofline", "roofline", 45, "which share of the memory's bandwidth does each kernel reach"),
+    Section("lmhead", "lmhead", 45, "does the head pay as one kernel with its partials"),
+    Section("thresholds", "thresholds", 45, "is the barrier of row_thresholds enough, and what does the kernel cost"),
+    Section("capture", "capture", 30, "can a verification be captured into a CUDA graph"),
+    Section("launcher", "launcher", 60, "do the kernels run through Triton's own launcher as well"),
+)
+
+SECTIONS: Final[dict[str, Section]] = {row.name: row for row in _ROWS}
