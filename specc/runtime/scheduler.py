@@ -36,6 +36,7 @@ class StepRow:
     Attributes:
         ends_prompt: the call's token is the sequence's next one; False in the middle of a prompt.
         asked: the drafter was asked for drafts.
+        context: of the proposal.
         throttled: it had some, and they were dropped for the good of the batch.
     """
 
@@ -43,6 +44,7 @@ class StepRow:
     row: Row
     ends_prompt: bool
     asked: bool
+    context: int = 0
     throttled: bool = False
 
 
@@ -134,7 +136,7 @@ class Scheduler:
         """Return what is proposed for the rows whose drafter is asked: those that hold all but their anchor."""
         ready = {slot: held for slot, held in active.items() if held.cached == len(held.ids) - 1}
         if self._batch_drafter is None:
-            return {slot: made for slot, held in ready.items() if (made := held.proposal()) is not None}
+            return {slot: made for slot, held in ready.items() if (made := held.proposal(len(active))) is not None}
         limits = {slot: held.draft_limit() for slot, held in active.items()}
         asks = {
             slot: Ask(held.ids, limits[slot] if slot in ready else 0, self._draft_sampling(held))
@@ -158,17 +160,15 @@ class Scheduler:
         for draft in row.drafts:
             if not 0 <= draft < self._vocab_size:
                 raise SpeccBug(f"the drafter proposed id {draft}, the vocabulary has {self._vocab_size}")
-        return StepRow(sequence, row, ends_prompt=len(chunk) == len(pending), asked=proposal is not None)
+        ends_prompt = len(chunk) == len(pending)
+        return StepRow(sequence, row, ends_prompt, asked=proposal is not None, context=made.context)
 
     def _throttle(self, rows: dict[int, StepRow]) -> dict[int, StepRow]:
         drafting = {slot for slot, step in rows.items() if step.row.drafts and step.sequence.policy.adapts}
         if len(rows) == 1 or not drafting:
             return rows
         needs = {slot: Need(slot, step.row.tokens, step.row.logit_rows) for slot, step in rows.items()}
-        candidates = [
-            Candidate(needs[slot], tuple(rows[slot].sequence.policy.expected_acceptance(len(rows[slot].row.drafts))))
-            for slot in sorted(drafting)
-        ]
+        candidates = [Candidate(needs[slot], _expected_acceptance(rows[slot])) for slot in sorted(drafting)]
         cap = draft_cap(candidates, [need for slot, need in needs.items() if slot not in drafting], self._planner)
         return {slot: _cut(step, cap) if slot in drafting else step for slot, step in rows.items()}
 
@@ -202,6 +202,10 @@ class Scheduler:
         return max((slot + 1 for slot, held in enumerate(self._slots) if held is not None), default=0)
 
 
+def _expected_acceptance(step: StepRow) -> tuple[float, ...]:
+    return tuple(step.sequence.policy.expected_acceptance(len(step.row.drafts), step.context))
+
+
 def _cut(step: StepRow, cap: int) -> StepRow:
     q = None if step.row.q is None else step.row.q.cut(cap)
     row = replace(step.row, drafts=step.row.drafts[:cap], q=q)
@@ -212,7 +216,9 @@ def _count(step: StepRow, num_accepted: int, batch: int) -> None:
     sequence, proposed = step.sequence, len(step.row.drafts)
     if proposed:
         sequence.counter.count_round(proposed, num_accepted)
-        sequence.policy.count_round(proposed, num_accepted, batch=batch, at_token=sequence.generated)
+        sequence.policy.count_round(
+            proposed, num_accepted, batch=batch, at_token=sequence.generated, context=step.context
+        )
         return
     sequence.counter.count_ar_step(asked=step.asked and not step.throttled)
     if step.throttled:

@@ -73,13 +73,23 @@ class Sequence:
         return self._route.speculates
 
     def draft_limit(self) -> int:
-        """Return how many drafts policy and limits allow in the next call."""
+        """Return how many drafts of an engine policy and limits allow in the next call."""
         return max(0, min(self.policy.limit(), self.remaining - 1)) if self.speculates else 0
 
-    def proposal(self) -> Proposal | None:
-        """Return the own drafter's drafts for the next call; None when it is not asked."""
-        limit = self.draft_limit()
-        return None if self._drafter is None or limit == 0 else self._drafter.propose(limit)
+    def proposal(self, batch: int) -> Proposal | None:
+        """Return the own drafter's drafts for the next call; None when it is not asked, or none is worth its cost.
+
+        Args:
+            batch: rows that are active in the step.
+        """
+        limit = min(self.policy.free_limit(), self.remaining - 1)
+        if self._drafter is None or limit <= 0:
+            return None
+        made = self._drafter.propose(limit)
+        if not made.tokens:
+            return made
+        kept = self.policy.worth(made.context, len(made.tokens), batch)
+        return made.cut(kept) if kept else None
 
     def start(self, now: float) -> None:
         """Take note of the first target call, `now` in seconds of a monotonic clock."""

@@ -7,7 +7,7 @@ serves all rows of a step at once, because its calls of a draft engine are share
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from specc.runtime.draft_law import DraftLaw
@@ -21,10 +21,18 @@ class Proposal:
     Attributes:
         tokens: the drafts.
         q: what they were drawn from, one row a draft; None when they were not drawn but determined.
+        context: of drafts copied from a text, how many tokens before them are the same as before the place, as far as
+            that tells anything; 0 of others.
     """
 
     tokens: tuple[int, ...]
     q: DraftLaw | None = None
+    context: int = 0
+
+    def cut(self, count: int) -> Proposal:
+        """Return the proposal of the first drafts alone."""
+        q = None if self.q is None else self.q.cut(count)
+        return replace(self, tokens=self.tokens[:count], q=q)
 
 
 class Drafter(Protocol):

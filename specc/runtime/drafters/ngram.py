@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from specc.runtime.context_acceptance import MOST_CONTEXT
 from specc.runtime.drafters.drafter import Proposal
-from specc.runtime.drafters.text_index import SessionText, TextIndex
+from specc.runtime.drafters.text_index import SessionText, TextIndex, agreeing_tokens
 
 Match: TypeAlias = Literal["recent", "leftmost"]
 
@@ -57,11 +58,14 @@ class NgramDrafter:
                 continue
             followers = self._index.followers(known[-n:])
             if followers:
-                return Proposal(tuple(self._copy(followers[self._taken], limit)))
+                start = followers[self._taken]
+                context = agreeing_tokens(known, start, known, MOST_CONTEXT)
+                return Proposal(tuple(self._copy(start, limit)), context=context)
             if self._session is not None:
                 followers = self._session.index.followers(known[-n:])
                 if followers:
-                    return Proposal(self._session.copy(followers[-1], limit))
+                    context = agreeing_tokens(self._session.index.ids, followers[-1], known, MOST_CONTEXT)
+                    return Proposal(self._session.copy(followers[-1], limit), context=context)
         return Proposal(())
 
     def _copy(self, start: int, limit: int) -> list[int]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from specc.runtime.context_acceptance import MOST_CONTEXT
 from specc.runtime.drafters.drafter import Proposal
-from specc.runtime.drafters.text_index import END, SessionText, TextIndex
+from specc.runtime.drafters.text_index import END, SessionText, TextIndex, agreeing_tokens
 
 SIZES: Final = (1, 2, 4)  # of the indexed patterns; longer ones are filtered from these
 MOST_OCCURRENCES: Final = 64  # of one pattern that are counted, the most recent: bounds the time of a proposal
@@ -37,10 +38,11 @@ class SuffixSettings:
 
 @dataclass(frozen=True)
 class Guess:
-    """A continuation and its score: the number of its drafts that the counts expect to be right."""
+    """A continuation, the number of its drafts that the counts expect to be right, and `Proposal.context`."""
 
     tokens: tuple[int, ...] = ()
     score: float = 0.0
+    context: int = 0
 
 
 class SuffixDrafter:
@@ -84,7 +86,7 @@ class SuffixDrafter:
         if self._session is not None:
             other = best_guess(self._session.index, context, limit, self._settings)
             best = best if best.score >= other.score else other
-        return Proposal(best.tokens)
+        return Proposal(best.tokens, context=best.context)
 
 
 def best_guess(index: TextIndex, context: Sequence[int], limit: int, settings: SuffixSettings) -> Guess:
@@ -108,8 +110,8 @@ def best_guess(index: TextIndex, context: Sequence[int], limit: int, settings: S
             continue
         seen = (len(followers), budget)
         guess = guess_from_followers(index.ids, followers, budget, settings.min_token_prob)
-        if guess.score >= best.score:
-            best = guess
+        if guess.tokens and guess.score >= best.score:
+            best = replace(guess, context=agreeing_tokens(index.ids, followers[-1], context, MOST_CONTEXT))
         if best.score == limit:
             break
     return best

@@ -9,6 +9,21 @@ from typing import Final
 END: Final = -1  # stands after each output of a session's text; never a token
 
 
+def agreeing_tokens(text: Sequence[int], start: int, known: Sequence[int], most: int) -> int:
+    """Return how many tokens before place `start` of a text are the same as at the end of another, at most `most`.
+
+    Args:
+        text: what is copied from.
+        start: place of the first copied token.
+        known: the text to continue; may be the same one.
+        most: where counting ends.
+    """
+    count = 0
+    while count < min(most, start, len(known)) and text[start - 1 - count] == known[-1 - count]:
+        count += 1
+    return count
+
+
 class TextIndex:
     """A growing text and, for each of its n-grams, where the tokens stand that followed it.
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from specc.bundle.drafts import NgramDraftSpec, NoDraftSpec
 from specc.runtime import GenerationParams
-from specc.runtime.drafters import DRAFTERS, new_drafter_from_spec
+from specc.runtime.context_acceptance import MOST_CONTEXT
+from specc.runtime.drafters import DRAFTERS, Proposal, new_drafter_from_spec
 from specc.runtime.drafters.ngram import NgramDrafter
 from specc.runtime.drafters.text_index import SessionText
 from tests.double_runner import ToyModel, toy_manifest, toy_session
@@ -56,8 +57,10 @@ def test_equals_a_search_after_every_block(prompt, blocks, sizes, match, outputs
     for block in blocks:
         drafter.observe(block)
         ids += block
-        assert list(drafter.propose(limit).tokens) == searched(ids, least, most, limit, match=match, outputs=outputs)
-        assert drafter.propose(limit).tokens == drafter.propose(limit).tokens  # proposing leaves no trace
+        made = drafter.propose(limit)
+        assert list(made.tokens) == searched(ids, least, most, limit, match=match, outputs=outputs)
+        assert drafter.propose(limit) == made  # proposing leaves no trace
+        assert made.context >= least if made.tokens else made.context == 0
 
 
 def test_a_period_repeats_beyond_the_end_of_the_sequence():
@@ -72,6 +75,18 @@ def test_the_most_recent_match_wins_and_the_longest_n_comes_first():
     assert list(drafter.propose(1).tokens) == [7]  # (1, 2) beats the newer (2)
     drafter.observe([9, 2])
     assert list(drafter.propose(1).tokens) == [9]
+
+
+def test_a_proposal_says_how_many_tokens_before_it_agree_also_beyond_the_longest_n():
+    drafter = NgramDrafter(min_ngram=1, max_ngram=2)
+    drafter.begin([5, 1, 2, 3, 4, 9, 6, 1, 2, 3, 4])
+    assert drafter.propose(1) == Proposal((9,), context=4)
+    drafter.observe([7, 2])
+    assert drafter.propose(2) == Proposal((3, 4), context=1)
+    drafter.observe([8])
+    assert drafter.propose(2) == Proposal(())
+    drafter.begin([0, 1] * 20)
+    assert drafter.propose(1) == Proposal((0,), context=MOST_CONTEXT)
 
 
 def test_begin_forgets_the_last_request():
