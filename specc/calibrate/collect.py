@@ -35,15 +35,16 @@ def statistics_of_taps(
     """
     session = _session(tapped)
     groups = _groups(tapped.widths, HESSIAN_BYTES if hessian else math.inf)
-    parts = list(_parts(ids, max(16, OUTPUT_BYTES // (4 * max(1, sum(tapped.widths.values()))))))
-    total, read = len(groups) * sum(map(len, parts)), 0
+    most = max(16, OUTPUT_BYTES // (4 * max(1, sum(tapped.widths.values()))))
+    batches = list(_batches(_parts(ids, most), most))
+    total, read = len(groups) * sum(map(len, ids)), 0
     for group in groups:
         sums = {tap: StatisticsSum(tapped.widths[tap], hessian=hessian) for tap in group}
-        for part in parts:
-            outputs = session.run(list(group), _feeds(tapped.inputs, part))
-            for tap, output in zip(group, outputs, strict=True):
-                sums[tap].add(output[0])
-            read += len(part)
+        for batch in batches:
+            outputs = [session.run(list(group), _feeds(tapped.inputs, part)) for part in batch]
+            for index, tap in enumerate(group):
+                sums[tap].add(np.concatenate([output[index][0] for output in outputs]))
+            read += sum(map(len, batch))
             progress("calibrate", read, total)
         for tap in group:
             yield tap, sums.pop(tap).statistics()
@@ -75,6 +76,18 @@ def _parts(ids: Sequence[Int64Array], most: int) -> Iterator[Int64Array]:
     for text in ids:
         for start in range(0, len(text), most):
             yield text[start : start + most]
+
+
+def _batches(parts: Iterator[Int64Array], most: int) -> Iterator[list[Int64Array]]:
+    """Yield neighbours that have so many tokens at most together: a few large products add them up, not many small."""
+    batch: list[Int64Array] = []
+    for part in parts:
+        if batch and sum(map(len, batch)) + len(part) > most:
+            yield batch
+            batch = []
+        batch.append(part)
+    if batch:
+        yield batch
 
 
 def _feeds(inputs: tuple[TensorSpec, ...], ids: Int64Array) -> dict[str, npt.NDArray[Any]]:

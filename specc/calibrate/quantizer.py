@@ -14,9 +14,15 @@ from specc.errors import SpeccBug
 from specc.lower.quantized_weights import kept_or_rounded
 from specc.plan.plan import GraphPlan, WeightRow
 from specc.quantize.channel_scales import awq_scales, smooth_scales
-from specc.quantize.error_compensation import quantized_with_compensation
+from specc.quantize.error_compensation import (
+    Compensation,
+    compensation_from_statistics,
+    quantized_with_compensation,
+)
 from specc.quantize.quantized import QuantizedWeight
-from specc.quantize.quantized_from_float import RoundingMethod, quantized_from_float
+from specc.quantize.quantized_from_float import quantized_from_float
+from specc.quantize.scale_search import RoundingMethod
+from specc.quantize.statistics import ActivationStatistics
 
 CalibratedMethod: TypeAlias = Literal["awq", "gptq", "smoothquant"]
 FormatOf: TypeAlias = Callable[[str], WeightFormat | None]
@@ -41,6 +47,7 @@ class CalibratedQuantizer:
         self._statistics = statistics
         self._method = method
         self._factors: dict[str, TensorFactors] = {}
+        self._last: tuple[str, Compensation] | None = None
         if method != "gptq":
             scales: dict[ChannelGroup, Float32Array] = {}
             for group in channel_groups(source.facts):
@@ -58,7 +65,7 @@ class CalibratedQuantizer:
         if statistics is None:
             return quantized_from_float(weight, form, method)
         if self._method == "gptq":
-            return quantized_with_compensation(weight, form, statistics, method)
+            return quantized_with_compensation(weight, form, self._compensation(name, statistics), method)
         importance = statistics.mean_square
         columns = self._factors[name].columns if name in self._factors else None
         if columns is not None:
@@ -72,6 +79,13 @@ class CalibratedQuantizer:
         if row.method not in CALIBRATED_METHODS or row.format is None:
             return kept_or_rounded(source, name, row)
         return self.quantized(name, row.format)
+
+    def _compensation(self, name: str, statistics: ActivationStatistics) -> Compensation:
+        """Return that of a weight's inputs; the last one is kept, since q, k and v are asked for in a row."""
+        inputs = self._statistics.inputs_of(name)
+        if self._last is None or self._last[0] != inputs:
+            self._last = inputs, compensation_from_statistics(statistics)
+        return self._last[1]
 
     def _scales(self, source: SourceCheckpoint, group: ChannelGroup, format_of: FormatOf) -> Float32Array | None:
         """Return the factors of one group, None where not all of its matrices are quantized alike."""

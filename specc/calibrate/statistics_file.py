@@ -54,6 +54,10 @@ class StatisticsFolder:
         hessian = parts.get("hessian")
         return ActivationStatistics(self._tokens, parts["mean_abs"], parts["max_abs"], parts["mean_square"], hessian)
 
+    def inputs_of(self, name: str) -> str:
+        """Return what names the inputs of a tapped weight: those of equal name have the same statistics."""
+        return self._files[name]
+
 
 def write_statistics(
     folder: Path, tapped: Tapped, found: Iterable[tuple[str, ActivationStatistics]], *, tokens: int

@@ -18,8 +18,9 @@ from specc.lower.weight_parts import WeightPart, parts_of_weight
 from specc.plan.plan import WeightRow
 from specc.progress import Progress
 from specc.quantize.quantized import QuantizedWeight
-from specc.quantize.quantized_from_float import RoundingMethod, quantized_from_float
+from specc.quantize.quantized_from_float import quantized_from_float
 from specc.quantize.same_matrix import means_the_same, same_matrix
+from specc.quantize.scale_search import RoundingMethod
 
 FOUR_BITS: Final[tuple[WeightDtype, ...]] = ("i4", "f4e2m1")
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from specc.catalog.weight_formats import WeightFormat
 from specc.quantize.elements import Float32Array
-from specc.quantize.quantized_from_float import RoundingMethod, quantized_from_float
+from specc.quantize.quantized_from_float import rounding_error
+from specc.quantize.scale_search import RoundingMethod
 from specc.quantize.statistics import ActivationStatistics
 
 STRENGTHS: Final = tuple(step / 20 for step in range(20))
@@ -39,18 +40,12 @@ def awq_scales(
     Source: arXiv:2306.00978, section 3.2.
     Checked by: tests/unit/quantize/test_channel_scales.py
     """
-    best, least = np.ones_like(statistics.mean_abs), np.inf
-    for strength in STRENGTHS:
-        scales = _awq_candidate(statistics.mean_abs, strength)
-        importance = statistics.mean_square / (scales * scales)
-        error = 0.0
-        for weight in weights:
-            scaled = weight * scales
-            difference = quantized_from_float(scaled, form, method, importance).dequantized() - scaled
-            error += float(np.einsum("ij,ij,j->", difference, difference, importance, dtype=np.float64))
-        if error < least:
-            best, least = scales, error
-    return best
+    candidates = [_awq_candidate(statistics.mean_abs, strength) for strength in STRENGTHS]
+    errors = [
+        sum(rounding_error(weight, form, method, statistics.mean_square, scales) for weight in weights)
+        for scales in candidates
+    ]
+    return candidates[int(np.argmin(errors))]
 
 
 def smooth_scales(weights: Sequence[Float32Array], statistics: ActivationStatistics, strength: float) -> Float32Array:

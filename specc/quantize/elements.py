@@ -63,9 +63,20 @@ def rounded(values: Float32Array, element: WeightElement) -> Float32Array:
         values: float32, weights divided by their scales, zero points added.
         element: of the codes.
     """
+    copy = np.array(values, np.float32)
+    round_in_place(copy, element)
+    return copy
+
+
+def round_in_place(values: Float32Array, element: WeightElement) -> None:
+    """Put the nearest codes in the place of values, as `rounded` returns them."""
     row = ELEMENTS[element]
-    clipped = np.clip(values, np.float32(row.lowest), np.float32(row.highest))
-    return np.rint(clipped) if row.integer else clipped.astype(row.dtype).astype(np.float32)
+    np.minimum(values, np.float32(row.highest), out=values)
+    np.maximum(values, np.float32(row.lowest), out=values)
+    if row.integer:
+        np.rint(values, out=values)
+    else:
+        values[...] = values.astype(row.dtype)
 
 
 def rounded_scales(scales: Float32Array, dtype: ScaleDtype) -> Float32Array:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from specc.catalog.weight_formats import WeightFormat
 from specc.errors import SpeccBug
-from specc.quantize.elements import ELEMENTS, CodeArray, Float32Array, rounded, rounded_scales
+from specc.quantize.elements import ELEMENTS, CodeArray, Float32Array, round_in_place
 from specc.quantize.quantized import QuantizedWeight
-
-RoundingMethod: TypeAlias = Literal["rtn", "mse"]
-
-SHRINKS: Final = tuple(1.0 - 0.025 * step for step in range(1, 21))
-"""What the search multiplies the scale that clips nothing with: from 0.975 down to 0.5."""
+from specc.quantize.scale_search import SHRINKS, RoundingMethod, group_errors, group_scales, scales_from_range
 
 BLOCK_ELEMENTS: Final = 1 << 20
 """Weights that are worked on at a time: the temporary arrays stay within some tens of megabytes."""
@@ -51,11 +47,39 @@ def quantized_from_float(
     else:
         scales = np.empty(shape, np.float32)
         zeros = np.zeros(shape, np.float32)
+        counts = None if importance is None else importance.reshape(shape[1], -1)
         for rows in row_blocks(weight.shape):
-            groups = _grouped(weight[rows], shape[1])
-            counts = None if importance is None else importance.reshape(1, shape[1], -1)
-            scales[rows], zeros[rows] = group_scales(groups, form, method, global_scale, counts)
+            groups = transposed_groups(weight[rows], shape[1])
+            chosen, middles = group_scales(groups, form, method, global_scale, counts)
+            scales[rows], zeros[rows] = chosen.T, middles.T
     return quantized_with_scales(weight, form, scales, zeros, global_scale)
+
+
+def rounding_error(
+    weight: Float32Array, form: WeightFormat, method: RoundingMethod, importance: Float32Array, factors: Float32Array
+) -> float:
+    """Return the squared error of a matrix whose input channels are multiplied by factors, rounded, and divided again.
+
+    Args:
+        weight: float32 [N, K].
+        form: what to store; its groups divide K.
+        method: how scales are chosen.
+        importance: float32 [K], how much the squared error of each input channel counts.
+        factors: float32 [K], positive.
+    """
+    if form.granularity == "tensor" or form.two_level:  # whose scales follow from the whole matrix
+        scaled = weight * factors
+        wrong = quantized_from_float(scaled, form, method, importance / factors**2).dequantized() - scaled
+        return float((np.square(wrong / factors, out=wrong) @ importance).sum(dtype=np.float64))
+    count = form.scales_shape((weight.shape[0], weight.shape[1]))[1]
+    counts = (importance / (factors * factors)).reshape(count, -1)
+    total = 0.0
+    for rows in row_blocks(weight.shape):
+        groups = transposed_groups(weight[rows], count)
+        groups *= factors.reshape(count, -1, 1)
+        scales, zeros = group_scales(groups, form, method, None, counts)
+        total += float(group_errors(groups, form, scales, zeros, importance=counts).sum(dtype=np.float64))
+    return total
 
 
 def quantized_with_scales(
@@ -79,9 +103,12 @@ def quantized_with_scales(
     divisors = scales if global_scale is None else scales * global_scale
     for rows in row_blocks(weight.shape):
         part = slice(None) if len(scales) == 1 else rows
-        groups = _grouped(weight[rows], scales.shape[1]) / divisors[part, :, np.newaxis]  # [n, groups, g]
-        groups += zero_points[part, :, np.newaxis]
-        codes[rows] = rounded(groups, form.element).reshape(weight[rows].shape).astype(row.dtype)
+        groups = weight[rows].reshape(weight[rows].shape[0], scales.shape[1], -1)  # [n, groups, g]
+        groups = groups / divisors[part, :, np.newaxis]
+        if form.zero_point:
+            groups += zero_points[part, :, np.newaxis]
+        round_in_place(groups, form.element)
+        codes[rows] = groups.reshape(weight[rows].shape).astype(row.dtype)
     stored_zeros = zero_points.astype(row.dtype) if form.zero_point else None
     return QuantizedWeight(form, codes, scales, stored_zeros, global_scale)
 
@@ -93,8 +120,9 @@ def row_blocks(shape: tuple[int, ...]) -> Iterator[slice]:
         yield slice(start, min(start + step, shape[0]))
 
 
-def _grouped(rows: Float32Array, count: int) -> Float32Array:
-    return rows.reshape(len(rows), count, -1)  # [n, groups, g]
+def transposed_groups(rows: Float32Array, count: int) -> Float32Array:
+    """Return rows [n, K] as groups [groups, g, n], a copy."""
+    return np.ascontiguousarray(rows.T).reshape(count, -1, len(rows))
 
 
 def global_scale_of(weight: Float32Array, form: WeightFormat) -> np.float32 | None:
@@ -106,78 +134,6 @@ def global_scale_of(weight: Float32Array, form: WeightFormat) -> np.float32 | No
     return np.float32(largest / reach) if largest > 0 else np.float32(1.0)
 
 
-def _range(groups: Float32Array) -> tuple[Float32Array, Float32Array]:
-    """Return the least and largest weight of each group, float32 [n, groups]; 0 lies between them."""
-    return np.minimum(groups.min(axis=2), 0), np.maximum(groups.max(axis=2), 0)
-
-
-def _scales_from_range(
-    least: Float32Array, most: Float32Array, form: WeightFormat, global_scale: np.float32 | None
-) -> tuple[Float32Array, Float32Array]:
-    """Return scales and zero points (as float32) under which a range is not clipped."""
-    row = ELEMENTS[form.element]
-    half: Float32Array = np.float32(0.5) * (most - least) if form.zero_point else np.maximum(most, -least)
-    wanted: Float32Array = half / np.float32(row.reach)
-    if global_scale is not None:
-        wanted /= global_scale
-    scales = rounded_scales(wanted, form.scale_dtype)
-    zeros = rounded(row.lowest - least / scales, form.element) if form.zero_point else np.zeros_like(scales)
-    return scales, zeros
-
-
-def group_scales(
-    groups: Float32Array,
-    form: WeightFormat,
-    method: RoundingMethod,
-    global_scale: np.float32 | None,
-    importance: Float32Array | None,
-) -> tuple[Float32Array, Float32Array]:
-    """Return scales and zero points of groups.
-
-    Args:
-        groups: float32 [n, groups, g].
-        form: what to store.
-        method: as in `quantized_from_float`.
-        global_scale: what scales will be multiplied by, or None.
-        importance: float32 [1, groups, g], how much each squared error counts, or None.
-
-    Returns:
-        float32 [n, groups] each; zero points are whole numbers, all 0 where the format has none.
-    """
-    least, most = _range(groups)
-    scales, zeros = _scales_from_range(least, most, form, global_scale)
-    if method == "rtn":
-        return scales, zeros
-    errors = _squared_errors(groups, form, scales, zeros, global_scale, importance=importance)
-    for shrink in SHRINKS:
-        factor = np.float32(shrink)
-        tried, tried_zeros = _scales_from_range(least * factor, most * factor, form, global_scale)
-        tried_errors = _squared_errors(groups, form, tried, tried_zeros, global_scale, importance=importance)
-        better = tried_errors < errors
-        scales, zeros = np.where(better, tried, scales), np.where(better, tried_zeros, zeros)
-        errors = np.minimum(errors, tried_errors)
-    return scales, zeros
-
-
-def _squared_errors(
-    groups: Float32Array,
-    form: WeightFormat,
-    scales: Float32Array,
-    zeros: Float32Array,
-    global_scale: np.float32 | None,
-    *,
-    importance: Float32Array | None,
-) -> Float32Array:
-    """Return the sum of squared errors of each group, float32 [n, groups]."""
-    steps = (scales if global_scale is None else scales * global_scale)[:, :, np.newaxis]
-    offsets = zeros[:, :, np.newaxis]
-    errors = (rounded(groups / steps + offsets, form.element) - offsets) * steps - groups
-    errors *= errors
-    if importance is not None:
-        errors *= importance
-    return np.asarray(errors.sum(axis=2))
-
-
 def _tensor_scales(
     weight: Float32Array, form: WeightFormat, method: RoundingMethod, importance: Float32Array | None
 ) -> tuple[Float32Array, Float32Array]:
@@ -185,15 +141,14 @@ def _tensor_scales(
     least = np.full((1, 1), min(0.0, float(weight.min(initial=0.0))), np.float32)
     most = np.full((1, 1), max(0.0, float(weight.max(initial=0.0))), np.float32)
     shrinks = (1.0,) if method == "rtn" else (1.0, *SHRINKS)
-    tried = [_scales_from_range(least * np.float32(s), most * np.float32(s), form, None) for s in shrinks]
+    tried = [scales_from_range(least * np.float32(s), most * np.float32(s), form, None) for s in shrinks]
     if method == "rtn":
         return tried[0]
     errors = np.zeros(len(tried))
+    counts = None if importance is None else importance[np.newaxis]
     for rows in row_blocks(weight.shape):
-        groups = _grouped(weight[rows], 1)
-        weights = None if importance is None else importance.reshape(1, 1, -1)
-        for index, (scales, zeros) in enumerate(tried):
-            errors[index] += _squared_errors(groups, form, scales, zeros, None, importance=weights).sum(
-                dtype=np.float64
-            )
+        groups = transposed_groups(weight[rows], 1)
+        for index, (scale, zero) in enumerate(tried):
+            scales, zeros = (np.full((1, groups.shape[2]), one) for one in (scale[0, 0], zero[0, 0]))
+            errors[index] += group_errors(groups, form, scales, zeros, importance=counts).sum(dtype=np.float64)
     return tried[int(np.argmin(errors))]

@@ -20,7 +20,8 @@ from specc.errors import SpeccBug
 from specc.graph.builder import WeightDtype
 from specc.lower.safetensors_file import FileTensor, write_safetensors
 from specc.progress import Progress
-from specc.quantize.quantized_from_float import RoundingMethod, quantized_from_float
+from specc.quantize.quantized_from_float import quantized_from_float
+from specc.quantize.scale_search import RoundingMethod
 
 INDEX_FILE: Final = "model.safetensors.index.json"
 EXCLUDED: Final = ("lm_head", "*embed_tokens", "*.mlp.gate", "*.shared_expert_gate", "*.router")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from specc.catalog.weight_formats import WeightFormat
+from specc.catalog.weight_formats import NVFP4, WeightFormat
 from specc.errors import SpeccBug
 from specc.quantize.channel_scales import awq_scales, smooth_scales
-from specc.quantize.quantized_from_float import quantized_from_float
+from specc.quantize.quantized_from_float import quantized_from_float, rounding_error
 from specc.quantize.statistics import ActivationStatistics, StatisticsSum, output_error
 
 INT4 = WeightFormat("int4", "group", 32, zero_point=False, scale_dtype="f16")
@@ -70,6 +72,26 @@ def test_awq_moves_outputs_less_than_rounding_alone(method: str, share: float) -
     ]
     # the search already favours channels with outliers: little is left for factors
     assert errors[0] <= share * errors[1]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        INT4,
+        INT8,
+        WeightFormat("uint4", "group", 16, zero_point=True),
+        NVFP4,
+        dataclasses.replace(INT8, granularity="tensor"),
+    ],
+    ids=lambda form: form.title,
+)
+def test_the_error_of_factors_is_that_of_the_matrix_they_give(form: WeightFormat) -> None:
+    rng = np.random.default_rng(7)
+    weight, factors = weights(), np.exp(rng.standard_normal(96)).astype(np.float32)
+    importance = np.exp(rng.standard_normal(96)).astype(np.float32)
+    rounded = quantized_from_float(weight * factors, form, "mse", importance / factors**2).dequantized() / factors
+    expected = (np.square(rounded.astype(np.float64) - weight) * importance).sum()
+    assert rounding_error(weight, form, "mse", importance, factors) == pytest.approx(expected, rel=1e-4)
 
 
 def test_awq_leaves_even_activations_alone() -> None:

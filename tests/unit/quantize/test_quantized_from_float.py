@@ -93,6 +93,7 @@ def test_rows_are_worked_on_in_blocks_without_a_seam(monkeypatch: pytest.MonkeyP
     for form, method in itertools.product(FORMATS, ("rtn", "mse")):
         whole = quantized_from_float(weight, form, method)
         monkeypatch.setattr("specc.quantize.quantized_from_float.BLOCK_ELEMENTS", 64 * 7)
+        monkeypatch.setattr("specc.quantize.scale_search.PIECE_ELEMENTS", 32 * 3)
         parts = quantized_from_float(weight, form, method)
         monkeypatch.undo()
         np.testing.assert_array_equal(whole.codes, parts.codes)
