@@ -38,9 +38,14 @@ Attribute: TypeAlias = int | float | str | Sequence[int] | ir.DataType | ir.Grap
 
 
 class Builder:
-    """Collects the nodes of one graph, function body or branch, in the order they are written."""
+    """Collects the nodes of one graph, function body or branch, in the order they are written.
+
+    Attributes:
+        main: what the outermost graph is written with, to which initializers belong: this builder, unless a branch's.
+    """
 
     def __init__(self) -> None:
+        self.main: Builder = self
         self.nodes: list[ir.Node] = []
         self.initializers: dict[str, ir.Value] = {}
         self._scope: list[str] = []
@@ -59,6 +64,7 @@ class Builder:
     def branch(self) -> Builder:
         """Return a builder for a subgraph that may use this one's values; its names stay unique beside this one's."""
         inner = Builder()
+        inner.main = self.main
         inner._scope = list(self._scope)
         inner._taken = self._taken
         inner.initializers = self.initializers  # all of them belong to the main graph

@@ -57,7 +57,7 @@ def _has_bias(product: ir.Node) -> bool:
 
 
 def _join(whole: ir.Graph, products: list[ir.Node]) -> None:
-    owner = products[0].graph  # the model's, or the body of a conditional; weights are the model's
+    owner = products[0].graph  # the model's, or the body of a conditional; weights and their transposes are the model's
     weights = [weight for weight in map(_multiplied, products) if weight is not None]
     shapes = [weight.shape.numpy() for weight in weights if weight.shape is not None]
     name, sizes = joined_name([str(weight.name) for weight in weights]), [int(shape[0]) for shape in shapes]
@@ -66,18 +66,20 @@ def _join(whole: ir.Graph, products: list[ir.Node]) -> None:
     if name not in whole.initializers:  # an unrolled graph multiplies by it in each step
         shape = ir.Shape((sum(sizes), int(shapes[0][1])))
         whole.initializers[name] = ir.Value(name=name, type=weights[0].type, shape=shape)
-    builder = Builder()
-    with builder.scope(f"{products[0].name}.joined"):
-        transposed = builder.op("Transpose", whole.initializers[name], name="transposed", perm=[1, 0])
+    outside, builder = Builder(), Builder()
+    with outside.scope(f"{products[0].name}.joined"), builder.scope(f"{products[0].name}.joined"):
+        transposed = outside.op("Transpose", whole.initializers[name], name="transposed", perm=[1, 0])
         product = builder.op("MatMul", products[0].inputs[0], transposed, name="product")
         names = [f"part_{index}" for index in range(len(sizes))]
         parts = builder.ops("Split", product, builder.i64(*sizes), outputs=names, axis=-1)
+    whole.insert_before(whole[0], outside.nodes)
     owner.insert_before(products[0], builder.nodes)
     for old, part in zip(products, parts, strict=True):
         transpose = old.inputs[1].producer() if old.inputs[1] is not None else None
         part.name, part.type, part.shape = old.outputs[0].name, old.outputs[0].type, old.outputs[0].shape
         old.outputs[0].replace_all_uses_with(part)
-        owner.remove([old, *([transpose] if transpose is not None else [])], safe=True)
+        owner.remove(old, safe=True)
+        whole.remove([transpose] if transpose is not None else [], safe=True)
 
 
 JOIN_PRODUCTS: Final = LoweringPass("join_products", ("canonical",), ("one product for matrices of one input",), _apply)

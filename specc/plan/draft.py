@@ -216,7 +216,7 @@ def _first_layers(inputs: DraftInputs, layers: int) -> DraftDecision:
         )
     note = (
         f"draft: the first {layers} of {facts.num_hidden_layers} layers, in the target's own engine: "
-        "its files and its caches."
+        "its weights and caches, held once."
     )
     first = replace(facts, num_hidden_layers=layers, layers=facts.layers[:layers])
     return DraftDecision(SelfDraftSpec("self", layers, inputs.limits.max_length), first_layers=first, notes=(note,))

@@ -217,7 +217,8 @@ def _demand(choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftD
     dtype = choices.support.compute_dtype
     target = ModelDemand(facts, choices.scheme, stored_bits(facts, graph, choices.scheme), dtype, dtype)
     drafting = replace(target, form="eagle3") if draft.spec.kind == "eagle3" else draft.demand
-    return Demand(target, drafting, lengths.limits, 1, choices.backend.name, choices.acceptance, graph.support)
+    backend, mode, layers = choices.backend.name, choices.acceptance, graph.early_layers
+    return Demand(target, drafting, lengths.limits, 1, backend, mode, graph.support, layers)
 
 
 def _checked_fit(recipe: Recipe, choices: Choices, demand: Demand) -> Fit | None:

@@ -75,6 +75,7 @@ class Demand:
         backend: key of `RUNTIME_MEMORY`.
         acceptance: how drafts are verified.
         support: most ids that a draft is drawn from.
+        early_layers: of the target, which draft in its own engine; 0: none do.
     """
 
     target: ModelDemand
@@ -84,6 +85,7 @@ class Demand:
     backend: str
     acceptance: AcceptanceMode
     support: int = DRAFT_SUPPORT
+    early_layers: int = 0
 
     def gpus_of(self, model: ModelDemand) -> int:
         """Return how many GPUs share every matrix of a model."""
@@ -105,6 +107,10 @@ def memory_from_demand(demand: Demand) -> tuple[MemoryItem, ...]:
         items += [replace(item, name=f"draft {item.name}") for item in own]
         if draft.form == "eagle3":
             items.append(_taps(demand))
+    if demand.early_layers:
+        # Measured (benchmarks/self_draft.py): the engine takes what it takes without them.
+        detail = f"the target's first {demand.early_layers} layers and head, held once"
+        items.append(MemoryItem("draft weights: first layers", 0, detail, "weights"))
     return (*items, _runtime(demand))
 
 

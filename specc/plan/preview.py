@@ -156,7 +156,8 @@ def demand_from_recipe(recipe: Recipe, facts: Facts, limits: LimitsSpec) -> Dema
         steps = limits.default_gamma if unrolled else 1
         draft = replace(_model(recipe, recipe.draft, facts.draft), steps=steps, unrolled=unrolled)
     acceptance = next(mode for mode in MODES if mode == recipe.acceptance)
-    return Demand(target, draft, limits, recipe.gpu.count, backend_of_recipe(recipe), acceptance)
+    layers = min(recipe.draft.layers, facts.target.num_hidden_layers) if isinstance(recipe.draft, SelfDraft) else 0
+    return Demand(target, draft, limits, recipe.gpu.count, backend_of_recipe(recipe), acceptance, early_layers=layers)
 
 
 def _draft_shape(recipe: Recipe, demand: Demand) -> ModelShape | None:

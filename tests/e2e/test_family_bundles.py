@@ -27,6 +27,14 @@ CASES = {
         TinyFamily("Gemma2Config", "Gemma2ForCausalLM", {"sliding_window": 23, "tie_word_embeddings": True}),
         "{kind: self, layers: 2}",
     ),
+    "gemma3": (
+        TinyFamily(
+            "Gemma3TextConfig",
+            "Gemma3ForCausalLM",
+            {"sliding_window": 23, "layer_types": ["sliding_attention", "full_attention"] * 2},
+        ),
+        "{kind: self, layers: 1}",
+    ),
     "qwen3moe": (
         TinyFamily(
             "Qwen3MoeConfig",

@@ -26,8 +26,9 @@ def linear(
         [..., out], named `name`.
     """
     weight = builder.initializer(f"{name}.weight", dtype, (out, into))
-    # Both back ends fold the transpose of an initializer while they load it.
-    transposed = builder.op("Transpose", weight, name=f"{name}.weight.transposed", perm=[1, 0])  # [in, out]
+    # Both back ends fold the transpose of an initializer while they load it, into an initializer of the graph where it
+    # stands. ONNX Runtime frees one of the main graph once it is packed; one of a body stays beside its packed form.
+    transposed = builder.main.op("Transpose", weight, name=f"{name}.weight.transposed", perm=[1, 0])  # [in, out]
     if not bias:
         return builder.op("MatMul", x, transposed, name=name)
     product = builder.op("MatMul", x, transposed, name=f"{name}.matmul")

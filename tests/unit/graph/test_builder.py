@@ -25,6 +25,15 @@ def test_names_are_scoped_and_unique_also_in_branches() -> None:
     assert [node.name for node in builder.nodes] == ["outer.y", "outer.y_1"]
 
 
+def test_a_branch_of_a_branch_knows_the_builder_of_the_main_graph() -> None:
+    builder = Builder()
+    inner = builder.branch().branch()
+    assert builder.main is builder
+    assert inner.main is builder
+    inner.main.op("Neg", declared("x", "f32", ("B",)))
+    assert [len(one.nodes) for one in (builder, inner)] == [1, 0]
+
+
 def test_a_constant_is_made_once_for_equal_dtype_shape_and_content() -> None:
     builder = Builder()
     one = builder.i64(1)

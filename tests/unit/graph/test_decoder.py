@@ -89,6 +89,17 @@ def test_operators_that_back_ends_fuse_are_used_and_the_traps_are_not() -> None:
             assert node.outputs[0].is_graph_output()
 
 
+def test_weights_are_transposed_outside_of_the_bodies_that_use_them() -> None:
+    """ONNX Runtime keeps what it folds inside a body beside the form that it packs it into."""
+    model = target_graph(FACTS, tiny_graph_plan(early_layers=1), "main")
+    weights = [value for name, value in model.graph.initializers.items() if name.endswith("proj.weight")]
+    users = [usage.node for weight in weights for usage in weight.uses()]
+    assert len(users) == 7 * FACTS.num_hidden_layers
+    assert {(user.op_type, user.graph) for user in users} == {("Transpose", model.graph)}
+    products = [usage.node.graph for user in users for usage in user.outputs[0].uses()]
+    assert len(set(products)) == 2, "the second layer stands in a body"
+
+
 def test_node_names_are_unique_and_say_where_they_belong() -> None:
     model = target_graph(FACTS, tiny_graph_plan(), "main")
     names = [node.name for node in model.graph]

@@ -100,11 +100,15 @@ def plan_of_layers(layers: int, target: StatedSource | None = None) -> Plan:
 
 def test_the_first_layers_are_the_targets() -> None:
     windows = tuple(LayerFacts(window=w, rope="main", experts=False) for w in (0, 16) * 15)
-    plan = plan_of_layers(3, StatedSource(facts=replace(SMOLLM2_FACTS, layers=windows)))
+    target = StatedSource(facts=replace(SMOLLM2_FACTS, layers=windows))
+    plan = plan_of_layers(3, target)
     assert plan.draft == SelfDraftSpec("self", 3, plan.limits.max_length)
     assert plan.draft_model is None
     assert plan.graph.early_layers == 3
-    assert not [item for item in plan.memory if item.name.startswith("draft")]  # one engine, its weights held once
+    (item,) = [item for item in plan.memory if item.name.startswith("draft")]
+    assert (item.bytes, item.detail) == (0, "the target's first 3 layers and head, held once")
+    others = [other for other in plan.memory if other is not item]
+    assert others == list(planned(target, draft={"kind": "ngram"}).memory)
     assert planned().graph.early_layers == 0
 
 
