@@ -5,9 +5,10 @@
     python benchmarks/cpu_decode.py batch --peers build/peers --bundle build/smollm2-135m-w4a16-cpu-b16
 
 One model (SmolLM2-135M-Instruct from its package), greedy, the same prompts as ids, two threads. Every reading is a
-process of its own that loads, warms up on one prompt and answers all; readings come in rounds, each in random order,
-and the table has medians over rounds as ratios to one row. `batch` compares tokens a second of 1 to 16 requests at
-once with llama-batched-bench; the bundle needs `limits.max_batch: 16`. All readings stay in a JSON file.
+process of its own that loads, warms up on one prompt and answers all, each answer to its own end; readings come in
+rounds, each in random order, and the table has medians over rounds as ratios to one row. `batch` compares tokens a
+second of 1 to 16 requests at once with llama-batched-bench; the bundle needs `limits.max_batch: 16`. All readings stay
+in a JSON file.
 """
 
 from __future__ import annotations
@@ -104,6 +105,16 @@ def measured(
     return readings
 
 
+def ratios_by_prompt(readings: list[dict[str, Any]], peer: str, kind: str) -> list[float]:
+    """Return the speed of speculation over that of AR decoding for each prompt, of medians over rounds."""
+
+    def speeds(mode: str) -> list[float]:
+        runs = [r["runs"] for r in readings if (r["peer"], r["kind"], r["mode"]) == (peer, kind, mode)]
+        return [median(run["tokens"] / run["seconds"] for run in same) for same in zip(*runs, strict=True)]
+
+    return [spec / ar for spec, ar in zip(speeds("spec"), speeds("ar"), strict=True)]
+
+
 def table(readings: list[dict[str, Any]], base: str) -> str:
     """Return the medians as a Markdown table, speeds as ratios to the base row's AR speed on free text."""
 
@@ -112,18 +123,20 @@ def table(readings: list[dict[str, Any]], base: str) -> str:
         return median(values)
 
     unit = middle(base, "free", "ar")
-    lines = [
-        f"| | AR free | AR copy | spec free | over own AR | spec copy | over own AR | load s | MB | unit: {base} |"
-    ]
-    lines.append("|---" * 10 + "|")
+    titles = ["", "AR free", "AR copy", "spec free", "over own AR", "lowest prompt", "spec copy", "over own AR"]
+    titles += ["tokens a copy", "load s", "MB", f"unit: {base}"]
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for peer in dict.fromkeys(r["peer"] for r in readings):
         speeds = {(k, m): middle(peer, k, m) for k in ("free", "copy") for m in ("ar", "spec")}
         cells = [speeds["free", "ar"] / unit, speeds["copy", "ar"] / unit]
-        for kind in ("free", "copy"):
-            cells += [speeds[kind, "spec"] / unit, speeds[kind, "spec"] / speeds[kind, "ar"]]
+        cells += [speeds["free", "spec"] / unit, speeds["free", "spec"] / speeds["free", "ar"]]
+        cells += [min(ratios_by_prompt(readings, peer, "free"))]
+        cells += [speeds["copy", "spec"] / unit, speeds["copy", "spec"] / speeds["copy", "ar"]]
+        copied = [len(run["ids"]) for r in readings if (r["peer"], r["kind"]) == (peer, "copy") for run in r["runs"]]
         load, memory = middle(peer, "free", "ar", "load_s"), middle(peer, "free", "ar", "resident_mb")
         spread = [r["speed"] / unit for r in readings if (r["peer"], r["kind"], r["mode"]) == (peer, "free", "ar")]
         row = " | ".join(f"{cell:.2f}" for cell in cells)
+        row += f" | {sum(copied) / len(copied):.0f}"
         lines.append(f"| {peer} | {row} | {load:.1f} | {memory:.0f} | AR free {min(spread):.2f} to {max(spread):.2f} |")
     return "\n".join(lines)
 

@@ -11,8 +11,7 @@ from task import Result, Run, Task, drive, resident_mb
 def answered(model: og.Model, task: Task, prompt: list[int]) -> Run:
     """Generate and time the tokens after the first."""
     params = og.GeneratorParams(model)
-    length = len(prompt) + task.max_tokens
-    params.set_search_options(do_sample=False, max_length=length, min_length=length)
+    params.set_search_options(do_sample=False, max_length=len(prompt) + task.max_tokens)
     if task.mode == "spec":
         params.set_speculative_options(ngram_size=3, max_draft_tokens=task.gamma)
     generator = og.Generator(model, params)

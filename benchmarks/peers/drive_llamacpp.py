@@ -31,7 +31,7 @@ def served(task: Task, port: int) -> subprocess.Popen[bytes]:
 def completion(port: int, task: Task, prompt: list[int]) -> dict[str, Any]:
     """Ask for the greedy continuation of a prompt of ids."""
     body = {"prompt": prompt, "n_predict": task.max_tokens, "temperature": 0, "cache_prompt": False}
-    body |= {"ignore_eos": True, "return_tokens": True, "samplers": [], "top_k": 1}
+    body |= {"return_tokens": True, "samplers": [], "top_k": 1}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/completion", json.dumps(body).encode())
     answer: dict[str, Any] = json.load(urllib.request.urlopen(request))  # noqa: S310
     return answer

@@ -13,8 +13,7 @@ from task import Result, Run, Task, drive, resident_mb
 def answered(pipeline: genai.LLMPipeline, task: Task, prompt: list[int]) -> Run:
     """Generate and time the tokens after the first."""
     config = genai.GenerationConfig()
-    config.max_new_tokens = config.min_new_tokens = task.max_tokens
-    config.do_sample, config.ignore_eos = False, True
+    config.max_new_tokens, config.do_sample = task.max_tokens, False
     if task.mode == "spec":
         config.num_assistant_tokens, config.max_ngram_size = task.gamma, 3
     ids = np.array([prompt], dtype=np.int64)

@@ -28,8 +28,8 @@ def answered(model: torch.nn.Module, task: Task, prompt: list[int]) -> Run:
     """Generate and time the tokens after the first."""
     lookup = {"prompt_lookup_num_tokens": task.gamma} if task.mode == "spec" else {}
     clock, ids = Clock(), torch.tensor([prompt])
-    lengths = {"max_new_tokens": task.max_tokens, "min_new_tokens": task.max_tokens}
-    out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, streamer=clock, **lengths, **lookup)
+    given = {"attention_mask": torch.ones_like(ids), "max_new_tokens": task.max_tokens, "do_sample": False}
+    out = model.generate(ids, streamer=clock, **given, **lookup)
     tokens = out[0, len(prompt) :].tolist()
     # The streamer is given the prompt, then the first tokens.
     return Run(tokens, len(tokens) - 1, clock.times[-1] - clock.times[1])

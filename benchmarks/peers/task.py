@@ -16,7 +16,8 @@ class Task:
 
     Attributes:
         prompts: ids of each prompt.
-        max_tokens: greedy tokens generated for each, stop ids ignored.
+        max_tokens: greedy tokens generated for each, at most: an answer ends where the model ends it. Told to go on,
+            programs write different things: some never pick a stop id then, and copy the text once more.
         mode: `ar`, or `spec`: the peer's own n-gram speculation.
         gamma: drafts of a round.
         threads: of the peer.
