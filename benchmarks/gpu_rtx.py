@@ -28,7 +28,7 @@ from specc.recipe.load import recipe_from_file
 from specc.runtime.runners.runner import neutral_inputs
 from specc.runtime.runners.tensorrt import TensorRtRunner
 from specc.runtime.runners.tensorrt_cuda import cuda_device
-from specc.runtime.runners.tensorrt_rtx import tensorrt_rtx_library
+from specc.runtime.runners.tensorrt_vendor import vendor_library
 
 RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "smollm2-135m-rtx.yaml"
 PROMPT, GENERATED = 64, 128
@@ -50,7 +50,7 @@ def built(recipe_file: Path, sm: str, out: Path) -> tuple[EngineSpec, Plan, floa
 def loaded(spec: EngineSpec, file: Path, limits: LimitsSpec, *, cuda_graphs: bool) -> tuple[TensorRtRunner, float]:
     """Return a runner with room for every slot, and the seconds that loading took."""
     start = time.perf_counter()
-    runner = TensorRtRunner(spec, file, tensorrt_rtx_library(cuda_graphs=cuda_graphs))
+    runner = TensorRtRunner(spec, file, vendor_library("tensorrt-rtx", cuda_graphs=cuda_graphs))
     runner.reserve(limits.max_batch, limits.max_length)
     return runner, time.perf_counter() - start
 

@@ -17,10 +17,11 @@ from specc.bundle.manifest import EngineSpec, ProfileSpec
 from specc.lower.lowered_from_plan import lowered_from_plan
 from specc.plan.plan import BackendPlan, Plan
 from specc.progress import silent
-from specc.runtime.runners.tensorrt_library import Bytes
+from specc.runtime.runners.tensorrt_library import Bytes, Rows
 from tests.tiny_engines import FileSource
 
 RUBBISH = 0xAB
+SCRATCH_BYTES = 512
 NUMPY = {"f32": np.float32, "f16": np.float16, "i64": np.int64}
 
 
@@ -32,6 +33,7 @@ class HostDevice:
         self.title = "a double"
         self.counts: dict[str, int] = {}
         self.captured: list[Callable[[], None]] | None = None
+        self.log: list[str] = []
         self._blocks: dict[int, Bytes] = {}
         self._next = 1 << 44
 
@@ -63,19 +65,49 @@ class HostDevice:
     def staging(self, nbytes: int) -> Bytes:
         return np.full(nbytes, RUBBISH, dtype=np.uint8)
 
+    def put(self, what: str, work: Callable[[], None]) -> None:
+        """Run work of the stream, or record it where the stream is captured."""
+        if self.captured is not None:
+            self.captured.append(lambda: self._run(what, work))
+        else:
+            self._run(what, work)
+
+    def _run(self, what: str, work: Callable[[], None]) -> None:
+        self._count(what)
+        self.log.append(what)
+        work()
+
     def upload(self, address: int, host: Bytes, stream: int) -> None:
-        self._count("upload")
-        self.memory(address, host.nbytes)[:] = host
+        def work() -> None:
+            self.memory(address, host.nbytes)[:] = host
+
+        self.put("upload", work)
 
     def download(self, host: Bytes, address: int, stream: int) -> None:
-        self._count("download")
-        host[:] = self.memory(address, host.nbytes)
+        def work() -> None:
+            host[:] = self.memory(address, host.nbytes)
+
+        self.put("download", work)
 
     def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        self.memory(target, nbytes)[:] = self.memory(source, nbytes)
+        def work() -> None:
+            self.memory(target, nbytes)[:] = self.memory(source, nbytes)
+
+        self.put("copy", work)
+
+    def copy_rows(self, target: Rows, source: Rows, width: int, count: int, stream: int) -> None:
+        assert width <= min(target.pitch, source.pitch)
+
+        def work() -> None:
+            for row in range(count):
+                content = self.memory(source.address + row * source.pitch, width)
+                self.memory(target.address + row * target.pitch, width)[:] = content
+
+        self.put("copy rows", work)
 
     def synchronize(self, stream: int) -> None:
         assert self.captured is None, "a synchronization cannot be captured"
+        self.log.append("synchronize")
 
     def capture(self, stream: int, work: Callable[[], None]) -> list[Callable[[], None]]:
         self._count("capture")
@@ -86,6 +118,7 @@ class HostDevice:
 
     def launch(self, graph: list[Callable[[], None]], stream: int) -> None:
         self._count("launch")
+        self.log.append("launch")
         for execution in graph:
             execution()
 
@@ -106,6 +139,8 @@ class DoubleContext:
     spec: EngineSpec
     profile: ProfileSpec
     capturable: bool
+    one_shape: bool = False
+    scratch: int = 0
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     addresses: dict[str, int] = field(default_factory=dict)
 
@@ -115,6 +150,7 @@ class DoubleContext:
         for size, dimension in zip(shape, stated, strict=True):
             least, _, most = limits[dimension] if isinstance(dimension, str) else (dimension, 0, dimension)
             assert least <= size <= most, f"{name} {shape} is outside profile {self.profile.name}"
+        assert not self.one_shape or self.shapes.get(name, shape) == shape, "a context must keep its shapes"
         self.shapes[name] = shape
 
     def set_address(self, name: str, address: int) -> None:
@@ -125,10 +161,9 @@ class DoubleContext:
         shapes, addresses = dict(self.shapes), dict(self.addresses)
         for cache in self.spec.caches:
             assert addresses[cache.input] == addresses[cache.output], "the cache is not updated in place"
-        if self.device.captured is not None:
-            self.device.captured.append(lambda: self._run(shapes, addresses))
-        else:
-            self._run(shapes, addresses)
+        if self.scratch:
+            self.device.memory(self.scratch, SCRATCH_BYTES).fill(RUBBISH)
+        self.device.put(f"execute {self.spec.role}", lambda: self._run(shapes, addresses))
 
     def _run(self, shapes: dict[str, tuple[int, ...]], addresses: dict[str, int]) -> None:
         feeds = {}
@@ -150,6 +185,8 @@ class DoubleEngine:
     session: Any
     spec: EngineSpec
     capturable: bool
+    one_shape: bool = False
+    contexts: int = 0
 
     @property
     def tensor_names(self) -> tuple[str, ...]:
@@ -159,8 +196,16 @@ class DoubleEngine:
     def profile_count(self) -> int:
         return len(self.spec.profiles)
 
-    def context(self, profile: int, stream: int) -> DoubleContext:
-        return DoubleContext(self.device, self.session, self.spec, self.spec.profiles[profile], self.capturable)
+    @property
+    def scratch_bytes(self) -> int:
+        return SCRATCH_BYTES if self.one_shape else 0
+
+    def context(self, profile: int, stream: int, scratch: int) -> DoubleContext:
+        assert bool(scratch) == self.one_shape
+        self.contexts += 1
+        return DoubleContext(
+            self.device, self.session, self.spec, self.spec.profiles[profile], self.capturable, self.one_shape, scratch
+        )
 
 
 @dataclass
@@ -169,9 +214,12 @@ class DoubleLibrary:
 
     spec: EngineSpec
     capturable: bool = False
+    one_shape: bool = False
     the_device: HostDevice = field(default_factory=HostDevice)
     name: str = "tensorrt-rtx"
+    title: str = "a double of TensorRT"
     version: str = "double"
+    engines: list[DoubleEngine] = field(default_factory=list)
 
     def device(self) -> HostDevice:
         return self.the_device
@@ -183,7 +231,8 @@ class DoubleLibrary:
         options.log_severity_level = 3
         options.intra_op_num_threads = 1
         session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-        return DoubleEngine(self.the_device, session, self.spec, self.capturable)
+        self.engines.append(DoubleEngine(self.the_device, session, self.spec, self.capturable, self.one_shape))
+        return self.engines[-1]
 
 
 def rtx_profiles(max_batch: int, chunk: int, gamma: int, *, static_verify: bool = True) -> tuple[ProfileSpec, ...]:

@@ -62,14 +62,15 @@ class ModelDraftSpec:
         model: the reference of the recipe.
         scheme: of its weights.
         context: most tokens of a sequence that the draft reads; beyond it decoding is autoregressive.
-        steps: `single`, a call a draft; `unrolled` adds an engine of that variant, several drafts a call.
+        steps: `single`, a call a draft; `unrolled` adds an engine of that variant, several drafts a call; `whole` one
+            of that variant beside the target, several drafts and their verification in one call.
     """
 
     kind: Literal["model"]
     model: str
     scheme: str
     context: int
-    steps: Literal["single", "unrolled"] = "single"
+    steps: Literal["single", "unrolled", "whole"] = "single"
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ TensorDtype: TypeAlias = Literal["f32", "f16", "bf16", "i64", "i32", "bool"]
 Dimension: TypeAlias = int | str
 Neutral: TypeAlias = int | float | None
 EngineRole: TypeAlias = Literal["target", "draft"]
-EngineVariant: TypeAlias = Literal["main", "logits", "unrolled"]
+EngineVariant: TypeAlias = Literal["main", "logits", "unrolled", "whole"]
 EngineFormat: TypeAlias = Literal["onnx", "tensorrt-rtx", "tensorrt"]
+MACHINE_CODE_FORMATS: Final[tuple[EngineFormat, ...]] = ("tensorrt-rtx", "tensorrt")
 Numerics: TypeAlias = Literal["fastest", "invariant"]
 AcceptanceMode: TypeAlias = Literal["greedy", "coupled", "rejection", "block", "typical"]
 VerificationLowering: TypeAlias = Literal["native", "plugin"]
@@ -59,12 +60,15 @@ class CacheSpec:
         input: name of the cache input, [B, KV, C, D].
         output: name of the aliased output.
         kind: how rows are laid out.
+        of: `draft` in an engine of the variant `whole`: the memory is that of the draft engine's cache of this name
+            without `draft_`; None: of the engine's own role.
     """
 
     layer: int
     input: str
     output: str
     kind: Literal["linear"]
+    of: Literal["draft"] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,8 @@ class EngineSpec:
     Attributes:
         role: whose forward pass it is.
         variant: `main`; `logits`: the same weights with the full logits as an additional output; `unrolled`: several
-            drafts in one call, over the weights and caches of the draft's main variant.
+            drafts in one call, over the weights and caches of the draft's main variant; `whole`: several drafts and
+            their verification in one call, over the caches of the target's and the draft's main variants.
         format: how the file is loaded.
         file: path inside the bundle.
         compute_dtype: dtype of activations.
@@ -98,6 +103,9 @@ class EngineSpec:
         steps: drafts of one call; a call of S tokens writes S + steps - 1 cache rows.
         scheme: how the weights of its layers are stored, a name of `specc list schemes`; empty in older bundles.
         verification: of a target engine: by operators of the library, or by kernels of specc in the engine.
+        library: version of the library that built it, as that library says it; empty where any version loads it.
+        batch_buckets: ascending B that a runtime pads calls to, since an execution context is to keep its shapes; empty
+            where any B serves.
     """
 
     role: EngineRole
@@ -115,6 +123,8 @@ class EngineSpec:
     steps: int = 1
     scheme: str = ""
     verification: VerificationLowering = "native"
+    library: str = ""
+    batch_buckets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

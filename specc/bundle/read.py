@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -14,6 +14,7 @@ from specc.bundle.digests import sha256_from_file
 from specc.bundle.failures import coded_failures
 from specc.bundle.manifest import (
     ABI_MAJOR,
+    MACHINE_CODE_FORMATS,
     MANIFEST_DIGEST_FILE,
     MANIFEST_FILE,
     REPORT_FILE,
@@ -39,8 +40,9 @@ def open_bundle(path: Path, verify: Verify, digests: DigestMemory | None = None)
 
     Args:
         path: the bundle's folder.
-        verify: `sizes` looks at every file's size, `full` reads every file and compares digests.
-        digests: with `full`, digests that may be remembered; None reads everything.
+        verify: `sizes` looks at every file's size, `full` reads every file and compares digests. Engines that hold
+            machine code are compared in any case: to load one is to run what is in it.
+        digests: digests that may be remembered; None reads everything.
 
     Raises:
         SpeccError: SPC601 no manifest, SPC602 malformed, SPC603 another schema or ABI, SPC604 files missing or of
@@ -57,8 +59,9 @@ def open_bundle(path: Path, verify: Verify, digests: DigestMemory | None = None)
     _refuse_other_sizes(path, manifest)
     with coded_failures(path):
         _refuse_other_manifest(path)
-        if verify == "full":
-            _refuse_other_content(path, manifest, digests)
+        programs = {engine.file for engine in manifest.engines if engine.format in MACHINE_CODE_FORMATS}
+        names = manifest.files if verify == "full" else [name for name in manifest.files if name in programs]
+        _refuse_other_content(path, manifest, names, digests)
     return manifest
 
 
@@ -199,12 +202,13 @@ def digest_line(sha256: str) -> str:
     return f"{sha256}  {MANIFEST_FILE}\n"
 
 
-def _refuse_other_content(path: Path, manifest: Manifest, digests: DigestMemory | None) -> None:
+def _refuse_other_content(path: Path, manifest: Manifest, names: Iterable[str], digests: DigestMemory | None) -> None:
     problems = []
-    for name, spec in manifest.files.items():
+    for name in names:
+        stated = manifest.files[name].sha256
         found = sha256_from_file(path / name) if digests is None else digests.sha256(path / name)
-        if found != spec.sha256:
-            problems.append(f"{name} has sha256 {found[:12]} instead of {spec.sha256[:12]}")
+        if found != stated:
+            problems.append(f"{name} has sha256 {found[:12]} instead of {stated[:12]}")
     if problems:
         raise SpeccError(
             "SPC605",

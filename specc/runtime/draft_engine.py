@@ -8,8 +8,8 @@ from specc.bundle.drafts import ModelDraftSpec, SelfDraftSpec
 from specc.bundle.manifest import MANIFEST_FILE, EngineSpec, EngineVariant, Manifest
 from specc.errors import SpeccError
 from specc.runtime.call_costs import EngineCosts
-from specc.runtime.drafters import BatchDrafter, BurstEngine, EngineDrafter
-from specc.runtime.runners import runner_from_engine
+from specc.runtime.drafters import BurstEngine, EngineDrafter
+from specc.runtime.runners import Companions, round_from_runners, runner_from_engine
 from specc.runtime.runners.runner import TargetRunner
 
 
@@ -54,7 +54,7 @@ def draft_runner_from_bundle(
     if engine is None:
         return None
     shared = target if manifest.draft.kind == "self" else None
-    return runner_from_engine(bundle, engine, threads, caches_of=shared)
+    return runner_from_engine(bundle, engine, threads, Companions(caches_of=shared, stream_of=target))
 
 
 def burst_runner_from_bundle(
@@ -72,7 +72,40 @@ def burst_runner_from_bundle(
         SpeccError: SPC713 the engine cannot be executed here; others as the runner says.
     """
     engine = draft_engine(manifest, bundle, "unrolled")
-    return None if engine is None else runner_from_engine(bundle, engine, threads, caches_of=draft)
+    beside = Companions(caches_of=draft, stream_of=draft)
+    return None if engine is None else runner_from_engine(bundle, engine, threads, beside)
+
+
+def round_runner_from_bundle(
+    bundle: Path, manifest: Manifest, target: TargetRunner, draft: TargetRunner | None, threads: int | None
+) -> TargetRunner | None:
+    """Return what runs whole rounds: the engine that does, loaded, or on GPUs the two engines; None without either.
+
+    Args:
+        bundle: its folder.
+        manifest: of the bundle.
+        target: the target's runner.
+        draft: the runner of the draft engine's main variant.
+        threads: of engines that run on the CPU; None leaves it to them.
+
+    Raises:
+        SpeccError: SPC713 the engine cannot be executed here; others as the runner says.
+    """
+    if draft is None or not isinstance(manifest.draft, ModelDraftSpec):
+        return None
+    if manifest.draft.steps != "whole":
+        return round_from_runners(target, draft, manifest.limits.max_gamma)
+    for engine in manifest.engines:
+        if engine.variant == "whole":
+            beside = Companions(caches_of=target, draft_caches_of=draft, stream_of=target)
+            return runner_from_engine(bundle, engine, threads, beside)
+    raise SpeccError(
+        "SPC713",
+        f"{bundle / MANIFEST_FILE} engines",
+        f"engines are {[(engine.role, engine.variant) for engine in manifest.engines]}",
+        "draft.steps whole needs an engine that drafts and verifies in one call",
+        "build the bundle again",
+    )
 
 
 def drafter_from_engine(
@@ -81,7 +114,7 @@ def drafter_from_engine(
     burst_runner: TargetRunner | None,
     costs: EngineCosts,
     vocab_size: int,
-) -> BatchDrafter | None:
+) -> EngineDrafter | None:
     """Return the drafter over loaded draft engines, None without one.
 
     Args:

@@ -95,6 +95,8 @@ class CallPlanner:
         shape = self._costs.admitted(needed)
         if shape is None:
             return inf, ()
+        # Rows that only fill a bucket must exist: the range is moved down where it would end behind the last slot.
+        first = min(first, max(self._costs.most_rows - shape.batch, 0))
         plan = CallPlan(first, shape, tuple(need.slot for need in needs))
         return self._costs.seconds(shape.batch, shape.tokens), (plan,)
 

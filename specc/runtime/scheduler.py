@@ -21,10 +21,11 @@ from specc.runtime.drafters import Ask, BatchDrafter, Drafter, Proposal
 from specc.runtime.grouping import CallPlan, CallPlanner, Need
 from specc.runtime.policy import FREE_DRAFTS, SpeculationPolicy
 from specc.runtime.request import Request, Sampling
+from specc.runtime.rounds import Rounds
 from specc.runtime.routing import route_from_request
 from specc.runtime.runners.runner import TargetRunner
 from specc.runtime.sequence import Sequence
-from specc.runtime.target_call import IdleRow, Row, check_inputs, inputs_from_rows, results_from_outputs
+from specc.runtime.target_call import IdleRow, Row, RowResult, check_inputs, inputs_from_rows, results_from_outputs
 from specc.runtime.throttle import Candidate, draft_cap
 from specc.speculation.noise import round_seed
 
@@ -61,6 +62,7 @@ class Scheduler:
         batch_drafter: drafts for all requests, None where the bundle has none of that form.
         draft_costs: of drafting.
         redraws: the acceptance mode must not draw a draft twice from the same noise (`ModeRow.redraws`).
+        rounds: drafts and verifies in one call where all rows speculate; None where nothing does.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Scheduler:
         batch_drafter: BatchDrafter | None = None,
         draft_costs: DraftCosts = FREE_DRAFTS,
         redraws: bool = False,
+        rounds: Rounds | None = None,
     ) -> None:
         check_inputs(runner.spec)
         self._runner = runner
@@ -89,6 +92,7 @@ class Scheduler:
         self._batch_drafter = batch_drafter
         self._draft_costs = draft_costs
         self._redraws = redraws
+        self._rounds = rounds
         self._slots: list[Sequence | None] = [None] * limits.max_batch
         self._waiting: deque[Sequence] = deque()
 
@@ -118,11 +122,12 @@ class Scheduler:
         active = {slot: held for slot, held in enumerate(self._slots) if held is not None}
         if not active:
             return
-        proposals = self._proposals(active)
-        rows = self._throttle({slot: self._row(held, proposals.get(slot)) for slot, held in active.items()})
-        needs = tuple(Need(slot, step.row.tokens, step.row.logit_rows) for slot, step in rows.items())
-        for call in self._planner.plan(needs):
-            self._call(call, rows)
+        if not self._round(active):
+            proposals = self._proposals(active)
+            rows = self._throttle({slot: self._row(held, proposals.get(slot)) for slot, held in active.items()})
+            needs = tuple(Need(slot, step.row.tokens, step.row.logit_rows) for slot, step in rows.items())
+            for call in self._planner.plan(needs):
+                self._call(call, rows)
         self._slots = [None if held is None or held.finish_reason is not None else held for held in self._slots]
 
     def _admit(self) -> None:
@@ -131,6 +136,23 @@ class Scheduler:
                 self._slots[slot] = self._waiting.popleft()
                 if self._batch_drafter is not None:
                     self._batch_drafter.begin(slot)
+
+    def _round(self, active: dict[int, Sequence]) -> bool:
+        """Run a round where one serves all active rows, and return whether it did."""
+        limits = {slot: held.draft_limit() for slot, held in active.items() if held.cached == len(held.ids) - 1}
+        if self._rounds is None or len(limits) < len(active) or not all(limits.values()):
+            return False
+        asks = {slot: Ask(held.ids, limits[slot], self._draft_sampling(held)) for slot, held in active.items()}
+        cached = {slot: held.cached for slot, held in active.items()}
+        plan = self._rounds.planned(asks, cached)
+        if plan is None:
+            return False
+        sampling = {slot: held.request.sampling for slot, held in active.items()}
+        results = self._rounds.run(plan, asks, sampling, cached)
+        now = time.perf_counter()
+        for slot, (row, result) in results.items():
+            self._take(StepRow(active[slot], row, ends_prompt=True, asked=True), result, len(active), now)
+        return True
 
     def _proposals(self, active: dict[int, Sequence]) -> dict[int, Proposal]:
         """Return what is proposed for the rows whose drafter is asked: those that hold all but their anchor."""
@@ -188,11 +210,14 @@ class Scheduler:
         now = time.perf_counter()
         for slot, result in enumerate(results_from_outputs(outputs, call_rows), start=plan.first_slot):
             if result is not None:
-                step = rows[slot]
-                step.sequence.cached = result.next_past
-                if step.ends_prompt:
-                    _count(step, result.num_accepted, batch=len(rows))
-                    step.sequence.commit(result.tokens, now)
+                self._take(rows[slot], result, len(rows), now)
+
+    def _take(self, step: StepRow, result: RowResult, batch: int, now: float) -> None:
+        """Take what a call gave a row, `batch` rows being active."""
+        step.sequence.cached = result.next_past
+        if step.ends_prompt:
+            _count(step, result.num_accepted, batch=batch)
+            step.sequence.commit(result.tokens, now)
 
     def _cached(self, slot: int) -> int:
         held = self._slots[slot]

@@ -11,9 +11,14 @@ from specc.bundle.drafts import SelfDraftSpec
 from specc.bundle.manifest import MANIFEST_FILE, EngineSpec, Manifest
 from specc.bundle.read import Verify, open_bundle
 from specc.errors import SpeccError
-from specc.runtime.call_costs import DraftCosts, MeasuredCosts, costs_from_tables
+from specc.runtime.call_costs import MeasuredCosts, costs_from_tables
 from specc.runtime.chat import Message
-from specc.runtime.draft_engine import burst_runner_from_bundle, draft_runner_from_bundle, drafter_from_engine
+from specc.runtime.draft_engine import (
+    burst_runner_from_bundle,
+    draft_runner_from_bundle,
+    drafter_from_engine,
+    round_runner_from_bundle,
+)
 from specc.runtime.drafters import Drafter, NewDrafter, new_drafter_from_spec
 from specc.runtime.generation import Chunk, Generation
 from specc.runtime.given import GivenPrompt, params_from_given, prompt_from_given, prompts_from_given, whole_text
@@ -21,6 +26,7 @@ from specc.runtime.loading import check_loading, remembered_digests, step_costs_
 from specc.runtime.params import GenerationParams
 from specc.runtime.prompts import PromptEncoder, encoder_from_spec
 from specc.runtime.request import Request, request_from_prompt
+from specc.runtime.rounds import Rounds
 from specc.runtime.runners import runner_from_engine
 from specc.runtime.runners.runner import TargetRunner
 from specc.runtime.scheduler import Scheduler
@@ -44,6 +50,8 @@ class Session:
         draft_step_costs: measured on that; None when nothing was measured.
         burst_runner: its unrolled variant, loaded over the caches of `draft_runner`; None where there is none.
         burst_step_costs: measured on that; None when nothing was measured.
+        round_runner: runs whole rounds over these two; None where nothing does.
+        round_step_costs: measured on that, where it is an engine; None when nothing was measured.
     """
 
     def __init__(
@@ -58,23 +66,32 @@ class Session:
         draft_step_costs: StepCostTable | None = None,
         burst_runner: TargetRunner | None = None,
         burst_step_costs: StepCostTable | None = None,
+        round_runner: TargetRunner | None = None,
+        round_step_costs: StepCostTable | None = None,
     ) -> None:
         self.manifest = manifest
         self._closed = False
         self._given_drafter = new_drafter
         self._runner = runner
-        self._draft_runners = [draft for draft in (burst_runner, draft_runner) if draft is not None]
+        self._draft_runners = [draft for draft in (round_runner, burst_runner, draft_runner) if draft is not None]
         self._encoder = encoder
         self.step_costs = step_costs
         draft_spec = None if draft_runner is None else draft_runner.spec
         burst_spec = None if burst_runner is None else burst_runner.spec
-        measured = MeasuredCosts(step_costs, draft_step_costs, burst_step_costs)
+        measured = MeasuredCosts(step_costs, draft_step_costs, burst_step_costs, round_step_costs)
         early_layers = manifest.draft.layers if isinstance(manifest.draft, SelfDraftSpec) else None
         costs = costs_from_tables(
-            runner.spec, draft_spec, burst_spec, measured, numerics=manifest.numerics, early_layers=early_layers
+            runner.spec,
+            draft_spec,
+            burst_spec,
+            measured,
+            numerics=manifest.numerics,
+            early_layers=early_layers,
+            whole=None if round_runner is None else round_runner.spec,
         )
-        self.draft_costs = DraftCosts(costs.draft, costs.burst)
+        self.draft_costs = costs.drafting
         vocab_size = manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size
+        drafter = drafter_from_engine(manifest, draft_runner, burst_runner, costs, vocab_size)
         self.scheduler = Scheduler(
             runner=runner,
             limits=manifest.limits,
@@ -83,9 +100,12 @@ class Session:
             costs=costs.target,
             vocab_size=vocab_size,
             tokenizer=None if encoder is None else encoder.tokenizer,
-            batch_drafter=drafter_from_engine(manifest, draft_runner, burst_runner, costs, vocab_size),
+            batch_drafter=drafter,
             draft_costs=self.draft_costs,
             redraws=MODES[manifest.acceptance].redraws,
+            rounds=None
+            if round_runner is None or drafter is None
+            else Rounds(round_runner, runner, drafter, costs.target, self.draft_costs),
         )
 
     @classmethod
@@ -95,7 +115,7 @@ class Session:
         Args:
             path: its folder.
             verify: `full` compares every file's digest, which is remembered while the file stays as it is; `sizes` only
-                checks that every file is there and as long as stated.
+                checks that every file is there and as long as stated, and the digests of TensorRT engines.
             threads: of engines that run on the CPU, at most 4 a processor; None leaves it to them.
 
         Raises:
@@ -118,6 +138,8 @@ class Session:
             draft_step_costs=measured.draft,
             burst_runner=burst_runner_from_bundle(bundle, manifest, draft_runner, threads),
             burst_step_costs=measured.burst,
+            round_runner=round_runner_from_bundle(bundle, manifest, runner, draft_runner, threads),
+            round_step_costs=measured.whole,
         )
 
     def generate(self, prompts: Prompt | Iterable[Prompt], params: Params = None) -> list[Generation]:

@@ -237,8 +237,8 @@ def test_spc713_no_engine_to_execute(tmp_path):
         target_engine(replace(manifest, engines=(replace(toy_spec(), variant="logits"),)), tmp_path)
     assert (caught.value.code, caught.value.got) == ("SPC713", "engines are [('target', 'logits')]")
     with pytest.raises(SpeccError) as caught:
-        runner_from_engine(tmp_path, replace(toy_spec(), format="tensorrt"), None)
-    assert (caught.value.code, caught.value.got) == ("SPC713", "an engine of format tensorrt")
+        runner_from_engine(tmp_path, replace(toy_spec(), format="coreml"), None)
+    assert (caught.value.code, caught.value.got) == ("SPC713", "an engine of format coreml")
     assert "onnx" in caught.value.why
     assert CODES["SPC713"].exit_status is ExitStatus.ENVIRONMENT
 

@@ -26,7 +26,7 @@ from specc.plan.plan import Plan
 from specc.progress import silent
 from specc.runtime.runners.tensorrt import TensorRtRunner
 from specc.runtime.runners.tensorrt_cuda import CudaDevice, cuda_device
-from specc.runtime.runners.tensorrt_rtx import tensorrt_rtx_library
+from specc.runtime.runners.tensorrt_vendor import vendor_library
 from tests.double_runner import toy_spec
 from tests.tensorrt_double import DoubleLibrary, HostDevice, rtx_plan, rtx_profiles
 from tests.tiny_engines import plan_from_facts, source_from_sizes, tiny_graph_plan
@@ -181,6 +181,26 @@ def test_spc526_an_engine_for_other_gpus(tmp_path: Path, sm: str) -> None:
     assert f"backend.compute_capabilities with {sm}" in caught.value.fix
 
 
+def test_spc528_another_version_built_the_engine(tmp_path: Path) -> None:
+    """Both are named, and the file is not even looked for."""
+    spec = replace(rtx_spec("8.9"), library="1.7.0.9")
+    with pytest.raises(SpeccError) as caught:
+        TensorRtRunner(spec, tmp_path / "target.engine", DoubleLibrary(spec))
+    assert caught.value.code == "SPC528"
+    assert caught.value.place == str(tmp_path / "target.engine")
+    expected = "the engine was built by a double of TensorRT 1.7.0.9; here is a double of TensorRT double"
+    assert caught.value.got == expected
+    assert "install a double of TensorRT 1.7.0.9" in caught.value.fix
+
+
+def test_spc527_tensorrt_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorrt", None)
+    with pytest.raises(SpeccError) as caught:
+        vendor_library("tensorrt")
+    assert (caught.value.code, caught.value.place) == ("SPC527", "TensorRT")
+    assert caught.value.fix == "pip install 'specc[tensorrt]' cuda-python"
+
+
 def test_spc527_cuda_python_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("cuda", "cuda.bindings"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -195,7 +215,7 @@ def test_spc527_cuda_python_is_not_installed(monkeypatch: pytest.MonkeyPatch) ->
 def test_spc527_tensorrt_rtx_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorrt_rtx", None)
     with pytest.raises(SpeccError) as caught:
-        tensorrt_rtx_library()
+        vendor_library("tensorrt-rtx")
     assert caught.value.code == "SPC527"
     assert caught.value.place == "TensorRT-RTX"
     assert caught.value.fix == "pip install 'specc[rtx]' cuda-python"
@@ -205,7 +225,7 @@ def test_spc528_the_file_is_no_engine(tmp_path: Path) -> None:
     file = tmp_path / "target.engine"
     file.write_bytes(b"vtrt" + bytes(1000))
     with pytest.raises(SpeccError) as caught:
-        tensorrt_rtx_library().engine(file)
+        vendor_library("tensorrt-rtx").engine(file)
     assert caught.value.code == "SPC528"
     assert caught.value.place == str(file)
     assert caught.value.got.startswith("TensorRT-RTX 1.")

@@ -25,7 +25,7 @@ from specc.progress import silent
 from specc.runtime.runners.runner import Arrays, TargetRunner, neutral_inputs
 from specc.runtime.runners.tensorrt import TensorRtRunner, tensorrt_runner
 from specc.runtime.runners.tensorrt_cuda import cuda_device
-from specc.runtime.runners.tensorrt_rtx import tensorrt_rtx_library
+from specc.runtime.runners.tensorrt_vendor import vendor_library
 from tests.tensorrt_double import DoubleLibrary, HostDevice, lowered_for_rtx, rtx_plan, rtx_profiles
 from tests.tiny_engines import EMITTED, plan_from_facts, source_from_sizes, tiny_graph_plan
 from tests.tiny_models import TinyLlama
@@ -215,8 +215,8 @@ def test_caches_are_written_in_place_and_nowhere_else(card: Card, runners: Pair)
         address = runner._caches["key_cache_1"]
         nbytes = SLOTS * runner._row_bytes["key_cache_1"]
         block = np.zeros(nbytes, dtype=np.uint8)
-        runner._device.download(block, address, runner._stream)
-        runner._device.synchronize(runner._stream)
+        runner.device.download(block, address, runner.stream)
+        runner.device.synchronize(runner.stream)
         held.append(block.view(np.float16).reshape(SLOTS, SIZES.num_key_value_heads, CAPACITY, SIZES.head_dim))
     assert held[1][1, :, :10].any()
     np.testing.assert_allclose(held[0].astype(np.float32), held[1].astype(np.float32), rtol=0, atol=0.05)
@@ -226,7 +226,7 @@ def test_caches_are_written_in_place_and_nowhere_else(card: Card, runners: Pair)
 
 
 def test_the_engine_says_that_caches_alias(card: Card) -> None:
-    engine = tensorrt_rtx_library().engine(card.folder / card.spec.file)._engine
+    engine = vendor_library("tensorrt-rtx").engine(card.folder / card.spec.file)._engine
     for cache in card.spec.caches:
         assert engine.get_aliased_input_tensor(cache.output) == cache.input
 

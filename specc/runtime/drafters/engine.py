@@ -20,7 +20,7 @@ from specc.runtime.call_costs import BurstCosts, CallCosts
 from specc.runtime.draft_law import DraftLaw
 from specc.runtime.drafters.drafter import Ask, Proposal
 from specc.runtime.grouping import CallPlanner, Need
-from specc.runtime.runners.runner import Arrays, TargetRunner
+from specc.runtime.runners.runner import Array, Arrays, TargetRunner
 from specc.runtime.target_call import Q_INPUTS, IdleRow, Row, check_inputs, inputs_from_rows
 
 # Tokens that an unrolled call takes of a row: the anchor, and the last draft after a full acceptance.
@@ -115,6 +115,7 @@ class EngineDrafter:
         self._chunk = max(limits.prefill_chunk, 2)  # as its profiles
         self._context = context
         self._vocab_size = vocab_size
+        self._costs = costs
         self._planner = CallPlanner(costs)
         self._burst_engine = burst
         self._burst_planner = None if burst is None else CallPlanner(burst.costs.calls)
@@ -135,7 +136,7 @@ class EngineDrafter:
         bursts = {slot: burst for slot, ask in sorted(asks.items()) if (burst := self._burst(slot, ask, cached))}
         if bursts:
             valid |= {slot: burst.past for slot, burst in bursts.items()}
-            self._reserve(bursts, valid, slots=max(cached) + 1)
+            self._reserve(bursts, valid, slots=self._costs.slots(max(cached) + 1))
         waiting = bursts
         while waiting:
             bursting = {slot: burst for slot, burst in waiting.items() if self._bursts(burst)}
@@ -145,6 +146,41 @@ class EngineDrafter:
             self._feed(self._runner, self._planner, single, valid)
             waiting = {slot: burst for slot, burst in waiting.items() if burst.pending}
         return {slot: _proposal(bursts.get(slot)) for slot, ask in asks.items() if ask.limit > 0}
+
+    @property
+    def capacity(self) -> int:
+        """Most rows of the draft's caches."""
+        return self._runner.spec.capacity_buckets[-1]
+
+    def rows(self, slot: int) -> int:
+        """Return how many rows of the draft's cache the slot uses."""
+        fed = self._fed.get(slot)
+        return 0 if fed is None else fed.end
+
+    def reserve(self, slots: int, length: int) -> None:
+        """Make room in the draft's caches for a call that another engine makes over them."""
+        self._runner.reserve(slots, length)
+
+    def starts(self, asks: Mapping[int, Ask], cached: Mapping[int, int]) -> dict[int, Burst] | None:
+        """Return what each row feeds at the start of a round; None where a row drafts nothing, or lacks more than that.
+
+        Args:
+            asks: of all rows of a round, each for at least one draft.
+            cached: as in `propose`.
+        """
+        self._fed = {slot: fed for slot, fed in self._fed.items() if slot in cached}
+        bursts = {}
+        for slot, ask in asks.items():
+            burst = self._burst(slot, ask, cached)
+            if burst is None or burst.limit < 1 or len(burst.pending) > LONGEST_START:
+                return None
+            bursts[slot] = burst
+        return bursts
+
+    def drafted(self, slot: int, burst: Burst, row: int, drafts: Array) -> None:
+        """Take the drafts that another engine made over the draft's caches, int64 [B, steps], each but the last fed."""
+        self._take(burst, row, {"drafts": drafts})
+        self._record(slot, burst)
 
     def _burst(self, slot: int, ask: Ask, cached: Mapping[int, int]) -> Burst | None:
         """Return what the row feeds first; None where the draft has nothing to do."""

@@ -5,61 +5,19 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from specc.bundle.manifest import EngineSpec, TensorSpec
-from specc.errors import SpeccBug, SpeccError
+from specc.bundle.manifest import EngineSpec
+from specc.errors import SpeccError
 from specc.runtime.runners.caches import HostCaches
-from specc.runtime.runners.runner import Array, Arrays
+from specc.runtime.runners.onnxruntime_binding import CacheBinding, bound_caches, check_inputs, check_room
+from specc.runtime.runners.runner import Arrays
 
-DTYPES: Final[dict[str, type[np.generic]]] = {
-    "f32": np.float32,
-    "f16": np.float16,
-    "i64": np.int64,
-    "i32": np.int32,
-    "bool": np.bool_,
-}
 # Dimensions that only some engines have: where their size is read.
 OTHER_SIZES: Final = (("R", "logit_rows", 1), ("Kq", "q_ids", 2))
 # Bindings of recently used ranges of slots; a scheduler alternates between a few.
 KEPT_BINDINGS: Final = 8
-
-
-@dataclass
-class CacheBinding:
-    """A vendor binding whose caches are bound as input and output at once.
-
-    Attributes:
-        pointers: of the caches, in the order their outputs were bound: before any other output.
-        in_place: whether a call has shown that it returns this very memory.
-        held: what the other tensors are bound to, by name. It stays while a tensor's shape does: to bind one again
-            takes longer than to copy what it holds.
-    """
-
-    binding: Any
-    pointers: tuple[int, ...]
-    in_place: bool = False
-    held: Arrays = field(default_factory=dict)
-
-    def input(self, tensor: TensorSpec, shape: tuple[int, ...]) -> Array:
-        """Return the memory that an input is read from."""
-        return self._memory(tensor, shape, self.binding.bind_input)
-
-    def output(self, tensor: TensorSpec, shape: tuple[int, ...]) -> Array:
-        """Return the memory that an output is written to, by every call of this shape."""
-        return self._memory(tensor, shape, self.binding.bind_output)
-
-    def _memory(self, tensor: TensorSpec, shape: tuple[int, ...], bind: Callable[..., None]) -> Array:
-        array = self.held.get(tensor.name)
-        if array is None or array.shape != shape:
-            array = self.held[tensor.name] = np.empty(shape, dtype=DTYPES[tensor.dtype])
-            bind(tensor.name, "cpu", 0, DTYPES[tensor.dtype], shape, array.ctypes.data)
-        return array
 
 
 class OnnxRuntimeRunner:
@@ -112,19 +70,10 @@ class OnnxRuntimeRunner:
         """
         sizes = self._checked_sizes(first_slot, inputs)
         bound = self._bound(first_slot, sizes["B"])
-        for tensor in self._inputs:
-            array = inputs[tensor.name]
-            bound.input(tensor, array.shape)[...] = array
-        outputs = {tensor.name: bound.output(tensor, _shape(tensor, sizes)) for tensor in self._outputs}
-        self.session.run_with_iobinding(bound.binding)
-        if not bound.in_place:
-            returned = bound.binding.get_outputs()[: len(bound.pointers)]
-            if tuple(value.data_ptr() for value in returned) != bound.pointers:
-                raise SpeccBug(f"{self._spec.file} returned caches in other memory than it was given")
-            bound.in_place = True
+        outputs = bound.run(self.session, self._inputs, self._outputs, inputs, sizes)
         ends = inputs["past_lengths"] + inputs["num_tokens"] + (self._spec.steps - 1)
         self._caches.used[first_slot : first_slot + sizes["B"]] = ends
-        return {name: array.copy() for name, array in outputs.items()}
+        return outputs
 
     def close(self) -> None:
         """Free the session, and the caches unless another runner shares them."""
@@ -136,17 +85,9 @@ class OnnxRuntimeRunner:
         rows, tokens = inputs["input_ids"].shape
         sizes = {"B": rows, "S": tokens}
         sizes |= {name: inputs[tensor].shape[axis] for name, tensor, axis in OTHER_SIZES if tensor in inputs}
-        if rows < 1 or first_slot < 0 or first_slot + rows > self._caches.slots:
-            raise SpeccBug(f"slots {first_slot} to {first_slot + rows - 1} asked, {self._caches.slots} reserved")
-        for tensor in self._inputs:
-            array = inputs.get(tensor.name)
-            shape = _shape(tensor, sizes)
-            if array is None or array.dtype != DTYPES[tensor.dtype] or array.shape != shape:
-                got = "nothing" if array is None else f"{array.dtype} {list(array.shape)}"
-                raise SpeccBug(f"input {tensor.name} is {got}; the engine takes {tensor.dtype} {list(shape)}")
-        longest = int(inputs["past_lengths"].max()) + tokens + self._spec.steps - 1
-        if longest > self._caches.capacity:
-            raise SpeccBug(f"a call would write {longest} cache rows into a capacity of {self._caches.capacity}")
+        caches = self._caches
+        check_inputs(self._inputs, inputs, sizes)
+        check_room(caches.slots, caches.capacity, first_slot, inputs["past_lengths"], tokens + self._spec.steps - 1)
         return sizes
 
     def _bound(self, first_slot: int, rows: int) -> CacheBinding:
@@ -154,18 +95,7 @@ class OnnxRuntimeRunner:
         if key in self._bindings:
             self._bindings.move_to_end(key)
             return self._bindings[key]
-        binding = self.session.io_binding()
-        pointers = []
-        for cache in self._spec.caches:
-            window = self._caches.arrays[cache.input][first_slot : first_slot + rows]
-            if not window.flags.c_contiguous:
-                raise SpeccBug(f"the slots of {cache.input} are not contiguous")
-            pointer = window.ctypes.data
-            dtype = window.dtype.type
-            binding.bind_input(cache.input, "cpu", 0, dtype, window.shape, pointer)
-            binding.bind_output(cache.output, "cpu", 0, dtype, window.shape, pointer)
-            pointers.append(pointer)
-        self._bindings[key] = CacheBinding(binding, tuple(pointers))
+        self._bindings[key] = bound_caches(self.session, self._spec, self._caches.arrays, first_slot, rows)
         if len(self._bindings) > KEPT_BINDINGS:
             self._bindings.popitem(last=False)
         return self._bindings[key]
@@ -186,6 +116,18 @@ def onnxruntime_runner(
     Raises:
         SpeccError: SPC740 ONNX Runtime is not installed, SPC741 it cannot load the file.
     """
+    caches = None if caches_of is None else caches_of.caches
+    if caches_of is not None and caches_of.spec.file == spec.file:
+        return OnnxRuntimeRunner(spec, caches_of.session, caches)
+    return OnnxRuntimeRunner(spec, new_session(bundle, spec, threads), caches)
+
+
+def new_session(bundle: Path, spec: EngineSpec, threads: int | None) -> Any:  # noqa: ANN401 - a vendor class
+    """Return the vendor's session over an engine's file.
+
+    Raises:
+        SpeccError: SPC740 ONNX Runtime is not installed, SPC741 it cannot load the file.
+    """
     try:
         import onnxruntime
     except ImportError as error:
@@ -196,9 +138,6 @@ def onnxruntime_runner(
             "The engines of this bundle are ONNX graphs, which it runs.",
             "pip install onnxruntime",
         ) from error
-    caches = None if caches_of is None else caches_of.caches
-    if caches_of is not None and caches_of.spec.file == spec.file:
-        return OnnxRuntimeRunner(spec, caches_of.session, caches)
     path = bundle / spec.file
     try:
         session = onnxruntime.InferenceSession(path, _options(threads), providers=["CPUExecutionProvider"])
@@ -211,7 +150,7 @@ def onnxruntime_runner(
             "Check the bundle with `specc inspect`; build it again if a file is missing or damaged.",
         ) from error
     _give_freed_memory_back()
-    return OnnxRuntimeRunner(spec, session, caches)
+    return session
 
 
 def _give_freed_memory_back() -> None:
@@ -239,7 +178,3 @@ def _options(threads: int | None) -> Any:  # noqa: ANN401 - a vendor class
     # Threads may spin between operators of a call, never between calls.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     return options
-
-
-def _shape(tensor: TensorSpec, sizes: dict[str, int]) -> tuple[int, ...]:
-    return tuple(n if isinstance(n, int) else sizes[n] for n in tensor.shape)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,25 @@ class TargetRunner(Protocol):
 
     def close(self) -> None:
         """Free the engine and its caches."""
+
+
+@dataclass(frozen=True)
+class Companions:
+    """The runners that a runner works beside.
+
+    Attributes:
+        caches_of: whose caches it shares, as early calls of a target, an unrolled draft, and an engine that drafts and
+            verifies in one call do; None gives it its own.
+        draft_caches_of: whose caches are the draft's in an engine of the variant `whole`.
+        stream_of: after whose calls its own stand, on devices that work through a stream of them; None: after none.
+    """
+
+    caches_of: TargetRunner | None = None
+    draft_caches_of: TargetRunner | None = None
+    stream_of: TargetRunner | None = None
+
+
+NO_COMPANIONS: Final = Companions()
 
 
 def neutral_inputs(spec: EngineSpec, rows: int, given: Arrays) -> Arrays:

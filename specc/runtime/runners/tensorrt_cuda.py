@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from specc.errors import SpeccError
-from specc.runtime.runners.tensorrt_library import Bytes
+from specc.runtime.runners.tensorrt_library import Bytes, Rows
 
 # The module cuda.bindings.runtime; it ships without type hints.
 Cuda: TypeAlias = Any
@@ -79,6 +79,12 @@ class CudaDevice:
         """Copy between device addresses."""
         kind = self._cuda.cudaMemcpyKind.cudaMemcpyDeviceToDevice
         self._checked(self._cuda.cudaMemcpyAsync(target, source, nbytes, kind, stream))
+
+    def copy_rows(self, target: Rows, source: Rows, width: int, count: int, stream: int) -> None:
+        """Copy rows between device addresses."""
+        kind = self._cuda.cudaMemcpyKind.cudaMemcpyDeviceToDevice
+        places = target.address, target.pitch, source.address, source.pitch
+        self._checked(self._cuda.cudaMemcpy2DAsync(*places, width, count, kind, stream))
 
     def synchronize(self, stream: int) -> None:
         """Wait until the stream is empty."""

@@ -1,12 +1,13 @@
 """The few calls of TensorRT and CUDA that the runner uses, as protocols.
 
-`tensorrt_rtx.py` and `tensorrt_cuda.py` make them with the vendor's libraries; tests make them with ONNX Runtime over
-NumPy memory, so that the runner's own logic runs on machines without a GPU.
+`tensorrt_vendor.py` and `tensorrt_cuda.py` make them with the vendor's libraries; tests make them with ONNX Runtime
+over NumPy memory, so that the runner's own logic runs on machines without a GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -14,6 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where rows lie in device memory: the first byte of the first one, and the bytes from one to the next."""
+
+    address: int
+    pitch: int
 
 
 class Device(Protocol):
@@ -51,6 +60,9 @@ class Device(Protocol):
 
     def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
         """Copy between device addresses that do not overlap."""
+
+    def copy_rows(self, target: Rows, source: Rows, width: int, count: int, stream: int) -> None:
+        """Copy `count` rows of `width` bytes each between device addresses, in the order of the stream."""
 
     def synchronize(self, stream: int) -> None:
         """Wait until the stream is empty."""
@@ -100,8 +112,16 @@ class Engine(Protocol):
     def profile_count(self) -> int:
         """Optimization profiles it was built with."""
 
-    def context(self, profile: int, stream: int) -> Context:
-        """Return a new context for one profile, whose executions run on `stream`."""
+    @property
+    def one_shape(self) -> bool:
+        """Whether each shape of calls wants a context of its own."""
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Device memory that every context is to be given, the same for all; 0 where contexts have their own."""
+
+    def context(self, profile: int, stream: int, scratch: int) -> Context:
+        """Return a new context for one profile, whose executions run on `stream` and use the memory at `scratch`."""
 
 
 class TensorRtLibrary(Protocol):
@@ -110,6 +130,10 @@ class TensorRtLibrary(Protocol):
     @property
     def name(self) -> str:
         """As engines are called in the manifest: `tensorrt-rtx`."""
+
+    @property
+    def title(self) -> str:
+        """As its maker calls it."""
 
     @property
     def version(self) -> str:

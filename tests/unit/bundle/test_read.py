@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from specc.bundle.manifest import MANIFEST_DIGEST_FILE, MANIFEST_FILE
 from specc.bundle.memory import DigestMemory
 from specc.bundle.publish import publish_bundle, staging_folder
 from specc.bundle.read import open_bundle, path_problem, unlisted_files
+from specc.bundle.record import text_from_record
 from specc.errors import SpeccError
 from tests.unit.bundle.small_bundle import small_contents, write_bundle
 
@@ -67,6 +69,22 @@ def test_a_mutated_manifest_gives_one_coded_error(bundle: Path, data: st.DataObj
                 open_bundle(bundle, "sizes")
     finally:
         (bundle / MANIFEST_FILE).write_bytes(text)
+
+
+@pytest.mark.parametrize("engine_format", ["onnx", "tensorrt", "tensorrt-rtx"])
+def test_engines_of_machine_code_are_compared_whatever_is_asked(tmp_path: Path, engine_format: str) -> None:
+    written = write_bundle(tmp_path, small_contents(1))
+    engines = (replace(written.engines[0], format=engine_format),)  # type: ignore[arg-type]
+    (tmp_path / MANIFEST_FILE).write_text(text_from_record(replace(written, engines=engines)))
+    for name in ("plan.json", "engines/target.onnx"):
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        if engine_format == "onnx" or name == "plan.json":
+            open_bundle(tmp_path, "sizes")
+        else:
+            with pytest.raises(SpeccError, match=r"(?s)SPC605.*engines/target\.onnx has sha256"):
+                open_bundle(tmp_path, "sizes")
+        (tmp_path / name).write_bytes(content)
 
 
 def test_a_bundle_without_manifest_digest_opens(tmp_path: Path) -> None:

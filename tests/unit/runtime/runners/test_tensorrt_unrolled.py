@@ -13,7 +13,7 @@ from specc.lower.lowered_from_plan import lowered_from_plan
 from specc.plan.profiles import draft_profiles
 from specc.progress import silent
 from specc.runtime.runners.runner import Arrays
-from specc.runtime.runners.tensorrt import TensorRtRunner
+from specc.runtime.runners.tensorrt import Beside, TensorRtRunner
 from tests.tensorrt_double import DoubleLibrary, HostDevice, rtx_plan
 from tests.tiny_engines import EMITTED, tiny_engines, tiny_graph_plan
 
@@ -47,7 +47,7 @@ def test_both_engines_read_and_write_the_same_rows(tmp_path):
     device, runners = HostDevice(), []
     for lowered in lowered_from_plan(plan, engines.source, folder, silent).graphs:
         spec = TensorRtBackend()._spec(lowered, plan, lowered.file)
-        owner = runners[0] if runners else None
+        owner = Beside(caches_of=runners[0]) if runners else Beside()
         runners.append(TensorRtRunner(spec, folder / spec.file, DoubleLibrary(spec, the_device=device), owner))
     expected = engines.runner()
     pairs = [(expected, runners[0]), (engines.runner("unrolled", caches_of=expected), runners[1])]

@@ -1,0 +1,145 @@
+"""What a call of an ONNX engine is bound to: caches in place, and memory of its other tensors that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from specc.bundle.manifest import EngineSpec, TensorSpec
+from specc.errors import SpeccBug
+from specc.runtime.runners.runner import Array, Arrays
+
+DTYPES: Final[dict[str, type[np.generic]]] = {
+    "f32": np.float32,
+    "f16": np.float16,
+    "i64": np.int64,
+    "i32": np.int32,
+    "bool": np.bool_,
+}
+
+
+@dataclass
+class CacheBinding:
+    """A vendor binding whose caches are bound as input and output at once.
+
+    Attributes:
+        file: of the engine, for messages.
+        pointers: of the caches, in the order their outputs were bound: before any other output.
+        in_place: whether a call has shown that it returns this very memory.
+        held: what the other tensors are bound to, by name. It stays while a tensor's shape does: to bind one again
+            takes longer than to copy what it holds.
+    """
+
+    file: str
+    binding: Any
+    pointers: tuple[int, ...]
+    in_place: bool = False
+    held: Arrays = field(default_factory=dict)
+
+    def run(
+        self,
+        session: Any,  # noqa: ANN401 - a vendor class
+        taken: Iterable[TensorSpec],
+        given: Iterable[TensorSpec],
+        inputs: Arrays,
+        sizes: Mapping[str, int],
+    ) -> Arrays:
+        """Run the engine once and return its outputs, owned by the caller.
+
+        Args:
+            session: the vendor's.
+            taken: inputs other than caches.
+            given: outputs other than caches.
+            inputs: checked.
+            sizes: of the dimensions of outputs, by name.
+
+        Raises:
+            SpeccBug: the engine did not write its caches in place.
+        """
+        for tensor in taken:
+            array = inputs[tensor.name]
+            self._memory(tensor, array.shape, self.binding.bind_input)[...] = array
+        outputs = {
+            tensor.name: self._memory(tensor, shape_of(tensor, sizes), self.binding.bind_output) for tensor in given
+        }
+        session.run_with_iobinding(self.binding)
+        if not self.in_place:
+            returned = self.binding.get_outputs()[: len(self.pointers)]
+            if tuple(value.data_ptr() for value in returned) != self.pointers:
+                raise SpeccBug(f"{self.file} returned caches in other memory than it was given")
+            self.in_place = True
+        return {name: array.copy() for name, array in outputs.items()}
+
+    def _memory(self, tensor: TensorSpec, shape: tuple[int, ...], bind: Callable[..., None]) -> Array:
+        """Return the memory that a tensor of this shape is read from or written to, by every call."""
+        array = self.held.get(tensor.name)
+        if array is None or array.shape != shape:
+            array = self.held[tensor.name] = np.empty(shape, dtype=DTYPES[tensor.dtype])
+            bind(tensor.name, "cpu", 0, DTYPES[tensor.dtype], shape, array.ctypes.data)
+        return array
+
+
+def bound_caches(
+    session: Any,  # noqa: ANN401 - a vendor class
+    spec: EngineSpec,
+    arrays: Mapping[str, Array],
+    first_slot: int,
+    rows: int,
+) -> CacheBinding:
+    """Return a binding of the caches of a range of slots.
+
+    Args:
+        session: the vendor's.
+        spec: names the caches.
+        arrays: every cache [slots, KV, C, D] by name of its input.
+        first_slot: of row 0.
+        rows: of the call.
+    """
+    binding = session.io_binding()
+    pointers = []
+    for cache in spec.caches:
+        window = arrays[cache.input][first_slot : first_slot + rows]
+        if not window.flags.c_contiguous:
+            raise SpeccBug(f"the slots of {cache.input} are not contiguous")
+        pointer = window.ctypes.data
+        dtype = window.dtype.type
+        binding.bind_input(cache.input, "cpu", 0, dtype, window.shape, pointer)
+        binding.bind_output(cache.output, "cpu", 0, dtype, window.shape, pointer)
+        pointers.append(pointer)
+    return CacheBinding(spec.file, binding, tuple(pointers))
+
+
+def check_inputs(tensors: Iterable[TensorSpec], inputs: Arrays, sizes: Mapping[str, int]) -> None:
+    """Check that every input is there, of the stated dtype and shape.
+
+    Raises:
+        SpeccBug: one is missing, or another.
+    """
+    for tensor in tensors:
+        array = inputs.get(tensor.name)
+        shape = shape_of(tensor, sizes)
+        if array is None or array.dtype != DTYPES[tensor.dtype] or array.shape != shape:
+            got = "nothing" if array is None else f"{array.dtype} {list(array.shape)}"
+            raise SpeccBug(f"input {tensor.name} is {got}; the engine takes {tensor.dtype} {list(shape)}")
+
+
+def check_room(slots: int, capacity: int, first_slot: int, past_lengths: Array, written: int) -> None:
+    """Check that every row has a slot, and room for what a call writes behind its valid cache rows.
+
+    Raises:
+        SpeccBug: one has not.
+    """
+    rows = len(past_lengths)
+    if rows < 1 or first_slot < 0 or first_slot + rows > slots:
+        raise SpeccBug(f"slots {first_slot} to {first_slot + rows - 1} asked, {slots} reserved")
+    longest = int(past_lengths.max()) + written
+    if longest > capacity:
+        raise SpeccBug(f"a call would write {longest} cache rows into a capacity of {capacity}")
+
+
+def shape_of(tensor: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Return a tensor's shape in a call."""
+    return tuple(n if isinstance(n, int) else sizes[n] for n in tensor.shape)

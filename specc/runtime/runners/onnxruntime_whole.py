@@ -1,0 +1,103 @@
+"""The runner of ONNX engines that draft and verify in one call, over the caches of the target's and draft's runners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from specc.bundle.manifest import EngineSpec
+from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner, new_session
+from specc.runtime.runners.onnxruntime_binding import CacheBinding, bound_caches, check_inputs, check_room
+from specc.runtime.runners.runner import Arrays
+
+DRAFT_PREFIX: Final = "draft_"
+# Its caches are bound anew when a range of slots or the memory of a cache changes; a scheduler alternates between few.
+KEPT_BINDINGS: Final = 8
+
+
+class OnnxRuntimeWholeRunner:
+    """A loaded engine of the variant `whole`.
+
+    Args:
+        spec: the engine.
+        session: the vendor's session.
+        target, draft: runners that own the caches.
+    """
+
+    def __init__(
+        self,
+        spec: EngineSpec,
+        session: Any,  # noqa: ANN401 - a vendor class
+        target: OnnxRuntimeRunner,
+        draft: OnnxRuntimeRunner,
+    ) -> None:
+        self._spec = spec
+        self._session = session
+        self._target, self._draft = target, draft
+        self._bindings: dict[tuple[int, ...], CacheBinding] = {}
+        names = {cache.input for cache in spec.caches} | {cache.output for cache in spec.caches}
+        self._inputs = tuple(tensor for tensor in spec.inputs if tensor.name not in names)
+        self._outputs = tuple(tensor for tensor in spec.outputs if tensor.name not in names)
+
+    @property
+    def spec(self) -> EngineSpec:
+        """The engine's tensors and shapes."""
+        return self._spec
+
+    def reserve(self, slots: int, length: int) -> None:
+        """Make room for `slots` rows of at least `length` cache rows each, in both sets of caches."""
+        self._target.reserve(slots, length)
+        self._draft.reserve(slots, length)
+
+    def step(self, first_slot: int, inputs: Arrays) -> Arrays:
+        """Run one call whose row b is slot first_slot + b.
+
+        Raises:
+            SpeccBug: a row would be written beyond a capacity, a slot does not exist, an input is missing or of another
+                dtype or shape than the spec says, or the engine did not write its caches in place.
+        """
+        batch, tokens = inputs["input_ids"].shape
+        target, draft, steps = self._target.caches, self._draft.caches, self._spec.steps
+        check_inputs(self._inputs, inputs, {"B": batch, "S": tokens})
+        check_room(target.slots, target.capacity, first_slot, inputs["past_lengths"], steps + 1)
+        check_room(draft.slots, draft.capacity, first_slot, inputs["draft_past_lengths"], tokens + steps - 1)
+        bound = self._bound(first_slot, batch)
+        outputs = bound.run(self._session, self._inputs, self._outputs, inputs, {"B": batch})
+        slots = slice(first_slot, first_slot + batch)
+        fed = inputs["num_tokens"]
+        target.used[slots] = inputs["past_lengths"] + (fed > 0) * (inputs["num_draft"] + 1)
+        draft.used[slots] = inputs["draft_past_lengths"] + fed + (fed > 0) * (steps - 1)
+        return outputs
+
+    def close(self) -> None:
+        """Free the session; the caches are their owners'."""
+        self._bindings.clear()
+        self._session = None
+
+    def _bound(self, first_slot: int, rows: int) -> CacheBinding:
+        target, draft = self._target.caches, self._draft.caches
+        key = (first_slot, rows, target.moves, draft.moves)
+        if key not in self._bindings:
+            if len(self._bindings) >= KEPT_BINDINGS:
+                self._bindings.pop(next(iter(self._bindings)))
+            arrays = target.arrays | {f"{DRAFT_PREFIX}{name}": array for name, array in draft.arrays.items()}
+            self._bindings[key] = bound_caches(self._session, self._spec, arrays, first_slot, rows)
+        return self._bindings[key]
+
+
+def onnxruntime_whole_runner(
+    bundle: Path, spec: EngineSpec, *, threads: int | None, target: OnnxRuntimeRunner, draft: OnnxRuntimeRunner
+) -> OnnxRuntimeWholeRunner:
+    """Load an engine of the variant `whole`.
+
+    Args:
+        bundle: folder that `spec.file` is relative to.
+        spec: the engine.
+        threads: of one operator; None lets ONNX Runtime take the cores it finds.
+        target: the target's runner, whose caches it reads and writes.
+        draft: the draft's runner, likewise.
+
+    Raises:
+        SpeccError: SPC740 ONNX Runtime is not installed, SPC741 it cannot load the file.
+    """
+    return OnnxRuntimeWholeRunner(spec, new_session(bundle, spec, threads), target, draft)
