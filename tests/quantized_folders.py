@@ -161,6 +161,31 @@ def block_fp8(weight: np.ndarray) -> tuple[Tensors, np.ndarray]:
     return {"weight": codes, "weight_scale_inv": scales}, means
 
 
+def row_pairs(codes: np.ndarray) -> np.ndarray:
+    """Pack signed codes [N, K] two rows a byte, uint8 [N/2, K]: the even row in the low half."""
+    packed = np.zeros((len(codes) // 2, codes.shape[1]), np.uint8)
+    for row, column in np.ndindex(*packed.shape):
+        low, high = int(codes[2 * row, column]) % 16, int(codes[2 * row + 1, column]) % 16
+        packed[row, column] = low + 16 * high
+    return packed
+
+
+def modelopt_int4(weight: np.ndarray) -> tuple[Tensors, np.ndarray]:
+    """ModelOpt W4A16_AWQ whose factors were taken into what is before the layer."""
+    blocks = weight.reshape(len(weight), -1, GROUP)
+    scales = (np.abs(blocks).max(axis=2) / 7).astype(np.float32)
+    codes = np.clip(np.rint(blocks / scales[:, :, None]), -8, 7).astype(np.int8)
+    means = (codes.astype(np.float32) * scales[:, :, None]).reshape(weight.shape)
+    return {"weight": row_pairs(codes.reshape(weight.shape)), "weight_scale": scales}, means
+
+
+def modelopt_int4_factors(weight: np.ndarray) -> tuple[Tensors, np.ndarray]:
+    """ModelOpt W4A16_AWQ with factors beside each layer, equal for layers of one number of inputs."""
+    factors = np.random.default_rng(weight.shape[1]).uniform(0.5, 2, weight.shape[1]).astype(np.float16)
+    packed, means = modelopt_int4(weight / factors.astype(np.float32))
+    return packed | {"pre_quant_scale": factors}, means * factors.astype(np.float32)
+
+
 def _nvfp4(weight: np.ndarray, whole: np.float32) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     blocks = weight.reshape(len(weight), -1, 16)
     scales = (np.abs(blocks).max(axis=2) / 6 / whole).astype(ml_dtypes.float8_e4m3fn)
@@ -203,6 +228,7 @@ def _gptq_config(**changes: Any) -> dict[str, Any]:
     return {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "sym": True, "desc_act": False} | changes
 
 
+W4A16_AWQ = {"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": GROUP}
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": GROUP, "version": "gemm", "zero_point": True}
 LAYOUTS: dict[str, Layout] = {
     "awq": Layout(awq, AWQ, "uint4 in groups of 32 with zero points, scales f16"),
@@ -234,6 +260,8 @@ LAYOUTS: dict[str, Layout] = {
         {"quant_method": "fp8", "weight_block_size": [128, 128]},
         "fp8_e4m3 with one scale a tensor, scales f32",
     ),
+    "modelopt_int4": Layout(modelopt_int4, W4A16_AWQ, "int4 in groups of 32, scales f32"),
+    "modelopt_int4_factors": Layout(modelopt_int4_factors, W4A16_AWQ, None),
     "modelopt_nvfp4": Layout(
         modelopt_nvfp4,
         {"quant_method": "modelopt", "quant_algo": "NVFP4"},
@@ -247,7 +275,7 @@ LAYOUTS: dict[str, Layout] = {
 
 def is_linear(name: str) -> bool:
     """Return whether a tensor is the matrix of a linear layer inside the decoder."""
-    return name.endswith("_proj.weight")
+    return name.endswith(("_proj.weight", ".w1.weight", ".w2.weight", ".w3.weight"))
 
 
 def quantized_folder(
@@ -264,7 +292,11 @@ def quantized_folder(
         sizes: of the model.
         change: is given the stored tensors before they are written.
     """
-    llama_folder(folder, sizes)
+    return pack_folder(llama_folder(folder, sizes), layout, change)
+
+
+def pack_folder(folder: Path, layout: Layout, change: Callable[[Tensors], object] = lambda stored: None) -> Tensors:
+    """Pack the linear layers of a folder of plain float32; arguments and result as above."""
     meant: Tensors = {}
     stored: Tensors = {}
     for name, tensor in load_file(folder / "model.safetensors").items():

@@ -24,12 +24,20 @@ STORED = {
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
     "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "I8": np.dtype(np.int8),
 }
 MODEL_DTYPES = {"float16": "F16", "bfloat16": "BF16"}
 
 
 def model_plan(tp_size: int = 1, pp_size: int = 1, **changes: Any) -> TrtllmModelPlan:
-    fields = {"layout": "ranks", "dtype": "bf16", "weights": "plain", "scheme": "bf16", "kv_cache": "bf16"} | changes
+    fields = {
+        "layout": "ranks",
+        "dtype": "bf16",
+        "weights": "plain",
+        "scheme": "bf16",
+        "kv_cache": "bf16",
+        "int4": None,
+    } | changes
     return TrtllmModelPlan(**fields, tp_size=tp_size, pp_size=pp_size)  # type: ignore[arg-type]
 
 
@@ -91,9 +99,14 @@ def _layer(config: dict[str, Any], tp: int, dtype: str) -> dict[str, tuple[str, 
     algorithm = config["quantization"]["quant_algo"]
     rowwise, static = algorithm == "FP8_PER_CHANNEL_PER_TOKEN", algorithm == "FP8"
     for name, shape in matrices.items():
+        if algorithm == "W4A16_AWQ":
+            others |= _int4(config["quantization"], name, shape, dtype)
+            continue
         others[f"{name}.weight"] = ("F8_E4M3" if rowwise or static else dtype, shape)
         if static:
-            others |= {f"{name}.{scale}_scaling_factor": ("F32", (1,)) for scale in ("weights", "activation")}
+            scales = (experts, 1) if experts and name.startswith("mlp") else (1,)
+            others[f"{name}.weights_scaling_factor"] = ("F32", scales)
+            others[f"{name}.activation_scaling_factor"] = ("F32", (1,))
         if rowwise:
             others[f"{name}.per_channel_scale"] = ("F32", shape[:-1])
     if config["attn_bias"]:
@@ -108,3 +121,19 @@ def _layer(config: dict[str, Any], tp: int, dtype: str) -> dict[str, tuple[str, 
     if config["quantization"]["kv_cache_quant_algo"] == "FP8":
         others["attention.kv_cache_scaling_factor"] = ("F32", (1,))
     return others
+
+
+def _int4(
+    quantization: dict[str, Any], name: str, shape: tuple[int, ...], dtype: str
+) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return what a layer of 4 bits has before the loader transposes it into the order of kernels."""
+    rows, columns = shape
+    groups = columns // quantization["group_size"]
+    needed: dict[str, tuple[str, tuple[int, ...]]] = {
+        f"{name}.weight": ("I8", (rows // 2, columns)), f"{name}.weights_scaling_factor": ("F32", (rows, groups)),
+    }  # fmt: skip
+    if quantization["has_zero_point"]:
+        needed[f"{name}.zero"] = (dtype, (groups, rows))
+    if quantization["pre_quant_scale"]:
+        needed[f"{name}.prequant_scaling_factor"] = (dtype, (columns,))
+    return needed

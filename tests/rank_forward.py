@@ -18,7 +18,7 @@ def logits_from_ranks(folder: Path, ids: npt.NDArray[np.int64]) -> Array:
     """Return the logits of every token of a text, float32 [T, V]."""
     config = json.loads((folder / "config.json").read_text())
     tp, pp = config["mapping"]["tp_size"], config["mapping"]["pp_size"]
-    ranks = [_wide(read_file(folder / f"rank{i}.safetensors")[1]) for i in range(tp * pp)]
+    ranks = [wide_from_rank(read_file(folder / f"rank{i}.safetensors")[1]) for i in range(tp * pp)]
     x = _embedded(config, ranks[:tp], ids)  # [T, H]
     done = 0
     for stage in range(pp):
@@ -34,12 +34,33 @@ def logits_from_ranks(folder: Path, ids: npt.NDArray[np.int64]) -> Array:
     return logits if cap is None else cap * np.tanh(logits / cap)
 
 
-def _wide(tensors: Tensors) -> Tensors:
-    """Return everything in float32, fp8 rows times their scales."""
+def wide_from_rank(tensors: Tensors) -> Tensors:
+    """Return everything in float32, codes times their scales."""
     wide = {name: value.astype(np.float32) for name, value in tensors.items()}
     for name in [name for name in wide if name.endswith("per_channel_scale")]:
         wide[name.replace("per_channel_scale", "weight")] *= wide[name][..., None]
+    for name in [name for name in wide if name.endswith("weights_scaling_factor")]:
+        stem = name.removesuffix("weights_scaling_factor")
+        if tensors[f"{stem}weight"].dtype == np.int8:
+            wide[f"{stem}weight"] = _of_int4(tensors[f"{stem}weight"], wide, stem)
+        else:
+            scale = wide[name]
+            wide[f"{stem}weight"] *= scale if scale.shape == (1,) else scale[..., None]
     return wide
+
+
+def _of_int4(packed: npt.NDArray[np.int8], wide: Tensors, stem: str) -> Array:
+    """Return code * scale + zero, times the factors of inputs, which the runtime would multiply inputs by."""
+    scales = wide[f"{stem}weights_scaling_factor"]  # [N, K/g]
+    size = packed.shape[1] // scales.shape[1]
+    codes = np.empty((2 * len(packed), packed.shape[1]), np.float32)
+    for half, rows in ((0, slice(0, None, 2)), (4, slice(1, None, 2))):
+        nibbles = (packed.view(np.uint8) >> half) % 16
+        codes[rows] = np.where(nibbles > 7, nibbles.astype(np.float32) - 16, nibbles)
+    matrix: Array = codes * scales.repeat(size, axis=1)
+    if f"{stem}zero" in wide:
+        matrix += wide[f"{stem}zero"].T.repeat(size, axis=1)
+    return matrix * wide.get(f"{stem}prequant_scaling_factor", np.float32(1))
 
 
 def _of_layer(tensors: Tensors, layer: int) -> Tensors:

@@ -53,6 +53,7 @@ class StatedSource:
     files: tuple[Path, ...] = ()
     revision: str | None = None
     quantized_formats: dict[str, WeightFormat] = field(default_factory=dict)
+    cache_scales: dict[str, TensorHeader] = field(default_factory=dict)
     quantization_notes: tuple[str, ...] = ()
 
     def read_quantized(self, name: str) -> QuantizedWeight:

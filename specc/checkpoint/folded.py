@@ -60,6 +60,7 @@ class FoldedCheckpoint:
         self.tokens: TokenFacts = source.tokens
         self.files: tuple[Path, ...] = source.files
         self.quantization_notes: tuple[str, ...] = source.quantization_notes
+        self.cache_scales: Mapping[str, TensorHeader] = source.cache_scales
         self.headers: dict[str, TensorHeader] = {
             name: dataclasses.replace(header, plain=False) if name in factors else header
             for name, header in source.headers.items()

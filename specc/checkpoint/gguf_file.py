@@ -102,6 +102,7 @@ def checkpoint_from_gguf(
         float32_from_header=float32_from_header,
         quantized_formats=formats_from_headers(headers),
         quantized_from_header=quantized_from_header,
+        cache_scales={},
         quantization_notes=(),
         built_tokenizer=parts.tokenizer,
     )

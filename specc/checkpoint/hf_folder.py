@@ -48,8 +48,8 @@ def checkpoint_from_folder(
     family, _ = family_from_config(config)
     stored = renamed_tensors(headers_from_folder(folder), family)
     quantization = quantization_from_config(config, folder)
-    headers, notes = (stored, ()) if quantization is None else packed_headers(stored, quantization)
-    headers = split_fused(headers, family, sizes_from_config(config, family))
+    packed = packed_headers(stored, quantization)
+    headers = split_fused(packed.headers, family, sizes_from_config(config, family))
     facts = facts_from_config(config, headers, parts.known_ids)
     for header in headers.values():
         if (
@@ -78,7 +78,8 @@ def checkpoint_from_folder(
             if header.packed is not None and header.packed.format is not None
         },
         quantized_from_header=quantized_from_packed,
-        quantization_notes=notes,
+        cache_scales=packed.cache_scales,
+        quantization_notes=packed.notes,
         built_tokenizer=parts.tokenizer,
     )
 

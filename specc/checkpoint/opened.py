@@ -40,6 +40,7 @@ class OpenedCheckpoint:
     float32_from_header: Callable[[TensorHeader], Float32Array]
     quantized_formats: Mapping[str, WeightFormat]
     quantized_from_header: Callable[[TensorHeader], QuantizedWeight]
+    cache_scales: Mapping[str, TensorHeader]
     quantization_notes: tuple[str, ...]
     built_tokenizer: Tokenizer | None
 

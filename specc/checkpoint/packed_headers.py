@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from specc.catalog.weight_formats import NVFP4, ScaleDtype, WeightElement, WeightFormat
@@ -17,7 +18,7 @@ CODES: Final = ("qweight", "weight_packed", "weight")
 BESIDE: Final = (
     "qzeros", "scales", "g_idx",
     "weight_scale", "weight_scale_inv", "weight_scale_2", "weight_global_scale", "weight_zero_point", "weight_shape",
-    "weight_g_idx", "input_scale", "input_zero_point", "input_global_scale",
+    "weight_g_idx", "input_scale", "input_zero_point", "input_global_scale", "pre_quant_scale",
 )  # fmt: skip
 """Last parts of names that stand beside the codes of a linear layer."""
 OF_CACHES: Final = ("k_scale", "v_scale", "q_scale", "prob_scale")
@@ -25,28 +26,40 @@ SCALES: Final[dict[str, ScaleDtype]] = {"f32": "f32", "f16": "f16", "bf16": "bf1
 FP8_BLOCK: Final = 128
 
 
-def packed_headers(
-    headers: Mapping[str, TensorHeader], quantization: SourceQuantization
-) -> tuple[dict[str, TensorHeader], tuple[str, ...]]:
-    """Return the headers with each quantized matrix as one, and what must be said of them.
+@dataclass(frozen=True)
+class PackedHeaders:
+    """What a folder's tensors are.
+
+    Attributes:
+        headers: by name, a quantized matrix as `<layer>.weight`.
+        cache_scales: of 8-bit caches, by their stored names.
+        notes: what must be said of them.
+    """
+
+    headers: dict[str, TensorHeader]
+    cache_scales: dict[str, TensorHeader]
+    notes: tuple[str, ...]
+
+
+def packed_headers(headers: dict[str, TensorHeader], quantization: SourceQuantization | None) -> PackedHeaders:
+    """Return the headers with each quantized matrix as one.
 
     Args:
         headers: every stored tensor by name.
-        quantization: of the folder.
-
-    Returns:
-        The headers by name, matrices as `<layer>.weight`; notes.
+        quantization: of the folder; None: nothing is quantized.
 
     Raises:
         SpeccError: SPC206 a shape's tensor cannot be read, SPC213 tensors of a layer do not fit each other, SPC224 they
             are of a layout that specc does not read.
     """
+    if quantization is None:
+        return PackedHeaders(headers, {}, ())
     beside: dict[str, dict[str, TensorHeader]] = {}
-    dropped: list[str] = []
+    caches: dict[str, TensorHeader] = {}
     for name, header in headers.items():
         layer, _, part = name.rpartition(".")
         if part in OF_CACHES:
-            dropped.append(name)
+            caches[name] = header
         elif part in BESIDE:
             beside.setdefault(layer, {})[part] = header
     logical: dict[str, TensorHeader] = {}
@@ -63,26 +76,30 @@ def packed_headers(
                 plain=False,
                 packed=packed,
             )
-        elif part not in BESIDE and name not in dropped:
+        elif part not in BESIDE and name not in caches:
             logical[name] = header
-    return logical, _notes(logical, dropped)
+    return PackedHeaders(logical, caches, _notes(logical))
 
 
 def _element_of(packed: PackedTensors) -> str:
     return packed.format.element if packed.format is not None else "int4"
 
 
-def _notes(logical: Mapping[str, TensorHeader], dropped: list[str]) -> tuple[str, ...]:
+def _notes(logical: Mapping[str, TensorHeader]) -> tuple[str, ...]:
+    packed = {name: header.packed for name, header in logical.items() if header.packed is not None}
+    layouts = {name: one.layout for name, one in packed.items() if one.format is None}
+    factored = [name for name, layout in layouts.items() if layout == "row pairs"]
+    ordered = [name for name in layouts if name not in factored]
     notes = []
-    expanded = [name for name, header in logical.items() if header.packed is not None and header.packed.format is None]
-    if expanded:
+    if ordered:
         notes.append(
-            f"{len(expanded)} matrices, the first {expanded[0]}, have groups in the order of activations (desc_act): "
+            f"{len(ordered)} matrices, the first {ordered[0]}, have groups in the order of activations (desc_act): "
             "inputs of a group are no neighbours, which no engine reads; they are expanded, exactly."
         )
-    if dropped:
+    if factored:
         notes.append(
-            f"{len(dropped)} scales of the checkpoint for an 8-bit cache, the first {dropped[0]}, are not used."
+            f"{len(factored)} matrices, the first {factored[0]}, have factors of their inputs (pre_quant_scale), which "
+            "TensorRT-LLM alone multiplies inputs by; elsewhere they are expanded with them, exactly."
         )
     return tuple(notes)
 
@@ -96,6 +113,8 @@ def _packed(quantization: SourceQuantization, codes: str, tensors: Mapping[str, 
             return _gptq(quantization, tensors)
         case "weight_packed", "i32":
             return _pack_quantized(tensors)
+        case "weight", "u8" if "weight_scale" in tensors and tensors["weight_scale"].encoding in PLAIN_ENCODINGS:
+            return _row_pairs(tensors)
         case (("weight_packed" | "weight"), "u8"):
             return _nvfp4(codes, tensors)
         case "weight", ("f8_e4m3" | "i8"):
@@ -180,6 +199,20 @@ def _nvfp4(codes: str, tensors: Mapping[str, TensorHeader]) -> PackedTensors:
         )
     _only(tensors, (codes, "weight_scale", second, "input_scale", "input_global_scale"))
     return PackedTensors("nvfp4", (rows, 2 * halves), NVFP4, tensors)
+
+
+def _row_pairs(tensors: Mapping[str, TensorHeader]) -> PackedTensors:
+    """Return int4 of ModelOpt: two rows a byte, scales [N, K/g], and factors of inputs [K] where none took them in."""
+    pairs, columns = _two(tensors["weight"])
+    shape = (2 * pairs, columns)
+    rows, groups = _two(tensors["weight_scale"])
+    _check(tensors["weight_scale"], (shape[0], groups))
+    form: WeightFormat | None = _grouped("int4", tensors["weight_scale"], shape, groups, zero_point=False)
+    if "pre_quant_scale" in tensors:
+        _check(tensors["pre_quant_scale"], (columns,))
+        form = None
+    _only(tensors, ("weight", "weight_scale", "pre_quant_scale"))
+    return PackedTensors("row pairs", (rows, columns), form, tensors)
 
 
 def _rows(tensors: Mapping[str, TensorHeader]) -> PackedTensors:

@@ -6,6 +6,8 @@ import dataclasses
 
 import numpy as np
 
+from specc.catalog.weight_formats import WeightFormat
+from specc.checkpoint.packed_headers import SCALES
 from specc.checkpoint.plain_tensor import array_from_header, float32_from_plain, not_finite
 from specc.checkpoint.quantization_config import unread
 from specc.checkpoint.source import Float32Array, PackedTensors, TensorHeader
@@ -14,6 +16,7 @@ from specc.quantize.layouts.autoawq import AutoAwq, quantized_from_autoawq
 from specc.quantize.layouts.gptq import Gptq, gptq_codes, quantized_from_gptq
 from specc.quantize.layouts.nvfp4 import Nvfp4, quantized_from_nvfp4
 from specc.quantize.layouts.pack_quantized import PackQuantized, pack_quantized_codes, quantized_from_pack_quantized
+from specc.quantize.layouts.row_pairs import row_pairs_from_bytes
 from specc.quantize.quantized import QuantizedWeight
 
 
@@ -39,6 +42,32 @@ def float32_from_packed(header: TensorHeader) -> Float32Array:
         return _rows_of(_whole(header, packed), header).dequantized()
     rows = slice(header.first_row, header.first_row + header.shape[0])
     return _expanded(header, packed)[rows]
+
+
+def int4_from_packed(header: TensorHeader) -> tuple[QuantizedWeight, Float32Array | None]:
+    """Return a whole matrix of 4 bits as it is stored, and what multiplies its inputs, float32 [K]; None: nothing.
+
+    The factors are no part of the matrix: it was divided by them, column by column, before it was rounded.
+    """
+    packed = header.packed
+    if packed is None:
+        raise SpeccBug(f"{header.name} is not packed")
+    if packed.layout != "row pairs":
+        return quantized_from_packed(header), None
+    return _row_pairs(packed), input_factors(header)
+
+
+def input_factors(header: TensorHeader) -> Float32Array | None:
+    """Return what multiplies the inputs of a matrix, float32 [K]; None: nothing."""
+    stored = None if header.packed is None else header.packed.tensors.get("pre_quant_scale")
+    return None if stored is None else _scales(stored)
+
+
+def _row_pairs(packed: PackedTensors) -> QuantizedWeight:
+    scales = _scales(packed.tensors["weight_scale"])
+    dtype = SCALES[packed.tensors["weight_scale"].encoding]
+    form = packed.format or WeightFormat("int4", "group", packed.shape[1] // scales.shape[1], False, dtype)
+    return QuantizedWeight(form, row_pairs_from_bytes(array_from_header(packed.tensors["weight"])), scales)
 
 
 def _rows_of(whole: QuantizedWeight, header: TensorHeader) -> QuantizedWeight:
@@ -74,6 +103,8 @@ def _whole(header: TensorHeader, packed: PackedTensors) -> QuantizedWeight:
             return _nvfp4(header, packed)
         case "rows":
             return _rows(header, packed)
+        case "row pairs":
+            return _row_pairs(packed)
 
 
 def _nvfp4(header: TensorHeader, packed: PackedTensors) -> QuantizedWeight:
@@ -111,7 +142,10 @@ def _rows(header: TensorHeader, packed: PackedTensors) -> QuantizedWeight:
 
 
 def _expanded(header: TensorHeader, packed: PackedTensors) -> Float32Array:
-    """Return the whole matrix of a layout whose groups are not neighbours, float32 [N, K]."""
+    """Return the whole matrix of a layout with factors, or whose groups are not neighbours, float32 [N, K]."""
+    if packed.layout == "row pairs":
+        matrix, factors = _row_pairs(packed).dequantized(), input_factors(header)
+        return matrix if factors is None else matrix * factors
     if packed.layout == "pack-quantized":
         codes, zeros = pack_quantized_codes(_pack_quantized(packed), *packed.shape)
         scales, groups = _scales(packed.tensors["weight_scale"]), array_from_header(packed.tensors["weight_g_idx"])

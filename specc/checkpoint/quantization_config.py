@@ -122,7 +122,8 @@ def _compressed_tensors(stated: Values) -> SourceQuantization:
 
 
 def _modelopt(stated: Values) -> SourceQuantization:
-    _require(stated, "quant_algo", "FP8", ("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4", "MIXED_PRECISION"))
+    known = ("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4", "W4A16_AWQ", "MIXED_PRECISION")
+    _require(stated, "quant_algo", "FP8", known)
     return SourceQuantization("modelopt")
 
 

@@ -57,7 +57,7 @@ class PackedTensors:
         tensors: the stored tensors by the last part of their names, as `qweight` and `scales`.
     """
 
-    layout: Literal["autoawq", "gptq", "gptq_v2", "pack-quantized", "nvfp4", "rows"]
+    layout: Literal["autoawq", "gptq", "gptq_v2", "pack-quantized", "nvfp4", "rows", "row pairs"]
     shape: tuple[int, int]
     format: WeightFormat | None
     tensors: Mapping[str, TensorHeader]
@@ -93,6 +93,10 @@ class SourceCheckpoint(Protocol):
     @property
     def quantized_formats(self) -> Mapping[str, WeightFormat]:
         """The matrices, by canonical name, that are stored quantized in a format of ours: `read_quantized` has them."""
+
+    @property
+    def cache_scales(self) -> Mapping[str, TensorHeader]:
+        """The scales of 8-bit caches, one number each, by their stored names: they end in `k_scale` or `v_scale`."""
 
     @property
     def quantization_notes(self) -> tuple[str, ...]:

@@ -27,6 +27,11 @@ LOWER: Final[dict[str, CodeRow]] = {
         "A weight does not fit float16",
         "A value beyond 65504 would become infinite. bfloat16 has the range of float32.",
     ),
+    "SPC405": CodeRow(
+        "Factors of one input differ",
+        "Matrices that are fused into one product share its input, and what the input is multiplied by: ModelOpt's "
+        "exporter makes the factors of queries, keys and values one, another tool may not have.",
+    ),
     "SPC410": CodeRow(
         "A file of calibration texts has no text",
         "Quantization with method awq, gptq or smooth looks at what goes into each layer while the model reads texts: "

@@ -26,7 +26,7 @@ from specc.plan.sampling import sampling_from_recipe, support_from_recipe
 from specc.plan.shape import eagle3_shape, shape_from_facts
 from specc.plan.trtllm import Pair, demand_of_trtllm, trtllm_from_recipe, trtllm_notes
 from specc.plan.typical import acceptance_notes, typical_from_recipe
-from specc.plan.weights import QuantizedModel, quantization_notes, stored_bits, weights_from_choice
+from specc.plan.weights import QuantizedModel, cache_scale_notes, quantization_notes, stored_bits, weights_from_choice
 from specc.recipe.models import SelfDraft
 from specc.recipe.schema import Recipe
 
@@ -188,6 +188,10 @@ def _draft_scheme_notes(choices: Choices, source: SourceCheckpoint | None, graph
 
 
 def _scheme_notes(source: SourceCheckpoint, scheme: str, graph: GraphPlan) -> tuple[str, ...]:
+    return (*_weight_notes(source, scheme, graph), *cache_scale_notes(source))
+
+
+def _weight_notes(source: SourceCheckpoint, scheme: str, graph: GraphPlan) -> tuple[str, ...]:
     stored = source.facts.stored_dtype
     if graph.weights:
         return quantization_notes(source, graph)

@@ -22,9 +22,10 @@ from specc.errors import SpeccError
 from specc.plan.choices import Choices
 from specc.plan.memory import Demand
 from specc.plan.prediction import Outlook
-from specc.plan.trtllm_models import has_shards, has_static_scales, model_plan, refused
+from specc.plan.trtllm_models import model_plan, refused
 from specc.plan.trtllm_plan import TrtllmModelPlan, TrtllmPlan
 from specc.plan.trtllm_speculation import speculation_from_prediction
+from specc.plan.trtllm_stored import stored_from_source
 from specc.recipe.models import Eagle3Draft, HeadDraft, ModelDraft
 from specc.recipe.schema import BackendChoice, Recipe
 
@@ -73,7 +74,7 @@ def trtllm_from_recipe(
     target = model_plan(
         recipe, "target", recipe.target, pair.target,
         scheme=choices.scheme, flow=flow, sizes=_sizes(recipe, stated), limits=limits,
-        static_scales=has_static_scales(pair.source), shards=has_shards(pair.source),
+        stored=stored_from_source(pair.source),
     )  # fmt: skip
     draft = _draft_plan(recipe, choices, pair, limits, flow=flow, target=target)
     longest = limits.max_length + 1  # prompt, answer and drafts together must stay below what was built
@@ -192,5 +193,5 @@ def _draft_plan(
     sizes = (1, 1) if flow == "engine" else (target.tp_size, target.pp_size)
     return model_plan(
         recipe, "draft", choice, pair.draft, scheme=choices.draft_scheme, flow=flow, sizes=sizes, limits=limits,
-        static_scales=has_static_scales(source), shards=has_shards(source),
+        stored=stored_from_source(source),
     )  # fmt: skip

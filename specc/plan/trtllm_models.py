@@ -9,15 +9,16 @@ from specc.catalog.schemes import PLAIN
 from specc.catalog.trtllm_models import ENGINE_MODELS, SERVE_FAMILIES, TrtllmModelRow
 from specc.catalog.trtllm_versions import Flow
 from specc.checkpoint.facts import ModelFacts
-from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
-from specc.plan.trtllm_plan import TrtllmModelPlan
+from specc.plan.trtllm_plan import Int4Groups, TrtllmModelPlan, WeightsForm
+from specc.plan.trtllm_stored import StoredMatrices
 from specc.recipe.models import ModelChoice
 from specc.recipe.schema import Recipe
 
 ROPES: Final = ("none", "linear", "llama3", "yarn")
 STORED_FP8: Final = "fp8_e4m3"
 INT4_GROUP: Final = 128
+INT4_GROUPS: Final = (64, 128)
 
 
 def refused(recipe: Recipe, path: tuple[str, ...], got: str, why: str, fix: str) -> SpeccError:
@@ -35,8 +36,7 @@ def model_plan(
     flow: Flow,
     sizes: tuple[int, int],
     limits: LimitsSpec,
-    static_scales: bool,
-    shards: bool,
+    stored: StoredMatrices,
 ) -> TrtllmModelPlan:
     """Return the layout of a model.
 
@@ -49,8 +49,7 @@ def model_plan(
         flow: decides what is written.
         sizes: tp_size and pp_size.
         limits: of the bundle.
-        static_scales: every matrix of the checkpoint has a scale of its weights and one of its inputs.
-        shards: its weights lie in safetensors files.
+        stored: how the checkpoint stores its matrices.
 
     Raises:
         SpeccError: SPC324 TensorRT-LLM does not take the model so; SPC345 it cannot be split over the GPUs.
@@ -62,10 +61,11 @@ def model_plan(
     elif facts.family not in SERVE_FAMILIES:
         got, fix = f"family {facts.family}", f"a model of {', '.join(SERVE_FAMILIES)}"
         raise refused(recipe, (role, "model"), got, "TensorRT-LLM's PyTorch back end has no such model", fix)
-    dtype: Literal["f16", "bf16"] = "f16" if scheme == "f16" else "bf16"
-    weights = _weights(
-        recipe, role, facts, scheme=scheme, flow=flow, static_scales=static_scales, shards=shards, tp_size=tp_size
-    )
+    decide = _engine_weights if flow == "engine" else _serve_weights
+    weights = decide(recipe, role, facts, scheme=scheme, stored=stored, tp_size=tp_size)
+    int4 = stored.int4 if flow == "engine" and weights == "stored" and scheme == "w4a16" else None
+    half = scheme == "f16" or (int4 is not None and stored.scale_dtype == "f16")
+    dtype: Literal["f16", "bf16"] = "f16" if half else "bf16"
     return TrtllmModelPlan(
         layout="ranks" if flow == "engine" else "source" if weights in ("plain", "stored") else "modelopt",
         dtype=dtype,
@@ -74,68 +74,76 @@ def model_plan(
         kv_cache=_cache(recipe, role, choice, scheme=scheme, dtype=dtype, flow=flow),
         tp_size=tp_size,
         pp_size=pp_size,
+        int4=int4,
     )
 
 
-def has_static_scales(source: SourceCheckpoint) -> bool:
-    """Return whether every projection has one scale of its weights and one of its inputs, as ModelOpt calibrates."""
-    projections = [header for name, header in source.headers.items() if name.endswith("_proj.weight")]
-    return bool(projections) and all(
-        header.packed is not None
-        and header.packed.layout == "rows"
-        and header.packed.format is not None
-        and header.packed.format.granularity == "tensor"
-        and {"weight_scale", "input_scale"} <= set(header.packed.tensors)
-        for header in projections
-    )
-
-
-def has_shards(source: SourceCheckpoint) -> bool:
-    """Return whether all weights lie in safetensors files: a GGUF file is no part of a Hugging Face checkpoint."""
-    return all(header.file.suffix == ".safetensors" for header in source.headers.values())
-
-
-def _weights(
-    recipe: Recipe,
-    role: str,
-    facts: ModelFacts,
-    *,
-    scheme: str,
-    flow: Flow,
-    static_scales: bool,
-    shards: bool,
-    tp_size: int,
-) -> Literal["plain", "at build", "fp8 rows", "int4 groups", "stored"]:
-    """Decide how the weights get from what the checkpoint stores to the scheme."""
-    stored = facts.stored_dtype
-    plain = stored in PLAIN
-    if flow == "serve":
-        if scheme == stored or (stored == STORED_FP8 and scheme == "fp8"):
-            return "plain" if plain else "stored"
-        if plain and scheme == "fp8" and shards and facts.experts is None:
-            return "fp8 rows"
-        if plain and scheme == "w4a16" and shards and facts.experts is None:
+def _serve_weights(
+    recipe: Recipe, role: str, facts: ModelFacts, *, scheme: str, stored: StoredMatrices, tp_size: int
+) -> WeightsForm:
+    """Decide how the weights get into a Hugging Face checkpoint of the scheme."""
+    own, plain = facts.stored_dtype, facts.stored_dtype in PLAIN
+    as_stored = scheme == own or (own == STORED_FP8 and scheme == "fp8") or (stored.modelopt_int4 and scheme == "w4a16")
+    if as_stored:
+        return "plain" if plain else "stored"
+    if plain and stored.shards and facts.experts is None and scheme in ("fp8", "w4a16"):
+        if scheme == "w4a16":
             _check_groups(recipe, role, facts, tp_size)
-            return "int4 groups"
-        why = (
-            "the serve flow places the checkpoint's own files, or quantizes plain ones to fp8 by rows or w4a16, which "
-            "need no calibration; experts and GGUF files it does not quantize"
-        )
-        fix = f"{role}.scheme: {'fp8' if stored == STORED_FP8 else stored}, or a checkpoint that stores {scheme}"
-        raise refused(recipe, (role, "scheme"), f"scheme {scheme} of a checkpoint that stores {stored}", why, fix)
-    experts = facts.experts is not None
-    if stored == STORED_FP8 and scheme == "fp8" and static_scales and not experts:
+        return "fp8 rows" if scheme == "fp8" else "int4 groups"
+    why = (
+        "the serve flow places the checkpoint's own files, or quantizes plain ones to fp8 by rows or w4a16, which "
+        "need no calibration; experts and GGUF files it does not quantize"
+    )
+    fix = f"{role}.scheme: {'fp8' if own == STORED_FP8 else own}, or a checkpoint that stores {scheme}"
+    if stored.int4 is not None and scheme == "w4a16":
+        fix = "flow: engine, which takes these codes, or a checkpoint of ModelOpt's W4A16_AWQ"
+    raise refused(recipe, (role, "scheme"), f"scheme {scheme} of a checkpoint that stores {own}", why, fix)
+
+
+def _engine_weights(
+    recipe: Recipe, role: str, facts: ModelFacts, *, scheme: str, stored: StoredMatrices, tp_size: int
+) -> WeightsForm:
+    """Decide how the weights get into rank files of the scheme."""
+    own, experts = facts.stored_dtype, facts.experts is not None
+    if own == STORED_FP8 and scheme == "fp8" and stored.static_fp8:
         return "stored"
-    if not plain:
-        why = "the engine flow takes plain weights, or fp8 with one scale of weights and one of inputs for each matrix"
+    if scheme == "w4a16" and stored.int4 is not None and not experts:
+        _check_int4(recipe, role, facts, stored.int4, tp_size)
+        return "stored"
+    if own not in PLAIN:
+        why = (
+            "the engine flow takes plain weights, fp8 with one scale of weights and one of inputs for each matrix, and "
+            "4 bits in groups of 64 or 128 with scheme w4a16, of experts none of these but fp8"
+        )
         fix = f"the unquantized checkpoint of the same model, with {role}.scheme: fp8, or flow: serve"
-        raise refused(recipe, (role, "model"), f"a checkpoint that stores {stored}", why, fix)
+        raise refused(recipe, (role, "model"), f"a checkpoint that stores {own}", why, fix)
     if scheme == "fp8" and experts:
         why = "TensorRT-LLM has no fp8 by rows for experts"
         raise refused(recipe, (role, "scheme"), "scheme fp8 of a mixture of experts", why, f"{role}.scheme: bf16")
-    if scheme in PLAIN:
-        return "plain"
-    return "fp8 rows" if scheme == "fp8" else "at build"
+    return "plain" if scheme in PLAIN else "fp8 rows" if scheme == "fp8" else "at build"
+
+
+def _check_int4(recipe: Recipe, role: str, facts: ModelFacts, int4: Int4Groups, tp_size: int) -> None:
+    """Refuse groups that TensorRT-LLM's kernels do not have, and matrices that its layers would pad.
+
+    Source: `WeightOnlyGroupwiseQuantLinear` of TensorRT-LLM: inputs and outputs are multiples of max(64, group) * tp.
+    """
+    size, place = int4.group_size, (role, "model")
+    if size not in INT4_GROUPS:
+        got, fix = f"4 bits in groups of {size}", "a checkpoint with groups of 128"
+        raise refused(recipe, place, got, f"TensorRT-LLM has kernels for groups of {INT4_GROUPS}", fix)
+    heads = facts.num_attention_heads // tp_size + 2 * max(1, facts.num_key_value_heads // tp_size)
+    sizes = {
+        "hidden_size": facts.hidden_size,
+        "intermediate_size": facts.intermediate_size,
+        "the outputs of all heads": facts.num_attention_heads * facts.head_dim,
+        "queries, keys and values": heads * facts.head_dim * tp_size,
+    }
+    uneven = [f"{name} {count}" for name, count in sizes.items() if count % (size * tp_size)]
+    if uneven:
+        got = f"scheme w4a16 with {', '.join(uneven)} on {tp_size} GPUs"
+        why = f"TensorRT-LLM's layers of 4 bits have multiples of {size} inputs and outputs on each GPU"
+        raise refused(recipe, (role, "scheme"), got, why, f"fewer GPUs, or {role}.scheme: fp8 of a plain checkpoint")
 
 
 def _check_groups(recipe: Recipe, role: str, facts: ModelFacts, tp_size: int) -> None:

@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from specc.catalog.trtllm_versions import Flow
+
+WeightsForm: TypeAlias = Literal["plain", "at build", "fp8 rows", "int4 groups", "stored"]
+
+
+@dataclass(frozen=True)
+class Int4Groups:
+    """Matrices of 4 bits as the checkpoint stores them, for an engine that takes their codes as they are.
+
+    Attributes:
+        group_size: inputs that share a scale.
+        zero_point: each group has the code of 0 beside its scale, as AutoAWQ stores it.
+        input_factors: inputs of some matrices are multiplied by factors of their own, as ModelOpt stores them.
+    """
+
+    group_size: int
+    zero_point: bool
+    input_factors: bool
 
 
 @dataclass(frozen=True)
@@ -22,15 +39,17 @@ class TrtllmModelPlan:
         kv_cache: dtype of the caches.
         tp_size: GPUs that share every matrix.
         pp_size: groups of them that share the layers.
+        int4: of ranks whose weights are `stored` in 4 bits; None of all others.
     """
 
     layout: Literal["ranks", "source", "modelopt"]
     dtype: Literal["f16", "bf16"]
-    weights: Literal["plain", "at build", "fp8 rows", "int4 groups", "stored"]
+    weights: WeightsForm
     scheme: str
     kv_cache: str
     tp_size: int
     pp_size: int
+    int4: Int4Groups | None
 
     @property
     def world_size(self) -> int:

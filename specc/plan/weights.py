@@ -113,6 +113,14 @@ def quantization_notes(source: SourceCheckpoint, graph: GraphPlan) -> tuple[str,
     return (*notes, *source.quantization_notes)
 
 
+def cache_scale_notes(source: SourceCheckpoint) -> tuple[str, ...]:
+    """Return what becomes of a checkpoint's scales of 8-bit caches in engines of specc's own, in words."""
+    if not source.cache_scales:
+        return ()
+    first, count = next(iter(source.cache_scales)), len(source.cache_scales)
+    return (f"{count} scales of the checkpoint for an 8-bit cache, the first {first}, are not used.",)
+
+
 def stored_bits(facts: ModelFacts, graph: GraphPlan, scheme: str) -> dict[WeightClass, float]:
     """Return the bits of one weight of each class, scales included, the mean where matrices of a class differ.
 

@@ -11,10 +11,14 @@ import pytest
 from specc.errors import SpeccError
 from specc.pipeline import BuildRequest, build
 from specc.plan.make import plan_from_recipe
+from specc.plan.trtllm_stored import stored_from_source
 from specc.progress import silent
 from specc.recipe.load import recipe_from_text
 from specc.runtime import Session
+from tests.quantized_folders import LAYOUTS, quantized_folder
+from tests.rank_files import model_plan, write_ranks
 from tests.stated_source import SMOLLM2_FACTS, StatedSource
+from tests.tiny_families import opened
 from tests.tiny_models import TinyLlama, llama_folder
 
 FACTS = dataclasses.replace(
@@ -45,6 +49,24 @@ def refused(*lines: str, flow: str = "engine", version: str = "1.2.1", **facts: 
         )
     assert caught.value.fix
     return caught.value
+
+
+def test_factors_of_one_input_that_differ(tmp_path: Path) -> None:
+    """Of ModelOpt's int4: queries, keys and values are one product in an engine."""
+
+    def differ(stored: Any) -> None:
+        stored["model.layers.0.self_attn.v_proj.pre_quant_scale"] *= 2
+
+    quantized_folder(tmp_path / "m", LAYOUTS["modelopt_int4_factors"], change=differ)
+    source = opened(tmp_path / "m")
+    plan = model_plan(1, weights="stored", scheme="w4a16", int4=stored_from_source(source).int4)
+    with pytest.raises(SpeccError) as caught:
+        write_ranks(source, plan, tmp_path / "c")
+    error = caught.value
+    assert error.code == "SPC405"
+    assert error.place.endswith("model.layers.0.self_attn.v_proj.weight")
+    assert error.got == "pre_quant_scale differs from that of model.layers.0.self_attn.q_proj.weight"
+    assert "flow: serve" in (error.fix or "")
 
 
 @pytest.mark.parametrize(

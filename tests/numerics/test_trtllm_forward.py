@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from specc.plan.trtllm_stored import stored_from_source
+from tests.quantized_folders import LAYOUTS, pack_folder
 from tests.rank_files import model_plan, write_ranks
 from tests.rank_forward import logits_from_ranks
 from tests.tiny_families import TinyFamily, folder_from_model, model_from_family, opened, reference_logits
@@ -40,6 +42,32 @@ def test_ranks_together_are_the_model(tmp_path: Path, name: str, tp: int, pp: in
     found = logits_from_ranks(folder, TEXT)
     wanted = reference_logits(model, TEXT)
     assert np.ptp(wanted) > 4
+    np.testing.assert_allclose(found[:, : wanted.shape[1]], wanted, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("layout", ["awq", "gptq", "modelopt_int4", "modelopt_int4_factors"])
+@pytest.mark.parametrize("tp", [1, 2])
+def test_matrices_of_4_bits_are_what_their_tool_means(tmp_path: Path, layout: str, tp: int) -> None:
+    sizes = FAMILIES["llama"].keys | {"intermediate_size": 128}
+    model = model_from_family(TinyFamily("LlamaConfig", "LlamaForCausalLM", sizes))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.half().float())
+    folder = folder_from_model(model, tmp_path / "m")
+    meant = pack_folder(folder, LAYOUTS[layout])
+    source = opened(folder)
+    plan = model_plan(tp, dtype="f16", weights="stored", scheme="w4a16", int4=stored_from_source(source).int4)
+    found = logits_from_ranks(write_ranks(source, plan, tmp_path / "c"), TEXT)
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            weight = meant[key]
+            if layout == "awq" and key in source.quantized_formats:
+                stored = source.read_quantized(key)
+                zeros = ((8 - stored.zero_points.astype(np.float32)) * stored.scales).astype(np.float16)  # of an engine
+                codes = stored.codes.astype(np.float32) - 8
+                weight = codes * stored.scales.repeat(32, axis=1) + zeros.astype(np.float32).repeat(32, axis=1)
+            parameter.copy_(torch.from_numpy(weight))
+    wanted = reference_logits(model, TEXT)
     np.testing.assert_allclose(found[:, : wanted.shape[1]], wanted, rtol=TOLERANCE, atol=TOLERANCE)
 
 

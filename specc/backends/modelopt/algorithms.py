@@ -15,8 +15,8 @@ from specc.catalog.weight_formats import NVFP4, WeightFormat
 from specc.errors import SpeccBug
 from specc.graph.builder import WeightDtype
 from specc.quantize.elements import CodeArray
-from specc.quantize.layouts.nibbles import Uint8Array
 from specc.quantize.layouts.nvfp4 import nvfp4_from_quantized
+from specc.quantize.layouts.row_pairs import bytes_from_row_pairs
 from specc.quantize.quantized import QuantizedWeight
 
 AlgorithmName: TypeAlias = Literal["FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4", "W4A16_AWQ"]
@@ -112,21 +112,9 @@ def layer_from_quantized(
             parts |= {"weight": packed.codes, "weight_scale": packed.block_scales}
             parts["weight_scale_2"] = np.asarray(packed.tensor_scale)
         case "W4A16_AWQ":
-            parts["weight"] = rows_in_bytes(quantized.codes)
+            parts["weight"] = bytes_from_row_pairs(quantized.codes)
             dtype: np.dtype[Any] = np.dtype(np.float16 if plain == "f16" else ml_dtypes.bfloat16)
             parts["pre_quant_scale"] = np.ones(quantized.shape[1], dtype)
     if input_scale is not None:
         parts["input_scale"] = np.asarray(input_scale, np.float32)
     return {name: np.ascontiguousarray(part).tobytes() for name, part in parts.items()}
-
-
-def rows_in_bytes(codes: CodeArray) -> Uint8Array:
-    """Return int4 codes [N, K] two rows a byte, uint8 [N/2, K]: the even row in the low half.
-
-    Raises:
-        SpeccBug: N is odd.
-    """
-    if len(codes) % 2:
-        raise SpeccBug(f"{len(codes)} rows do not pair up")
-    low = codes.view(np.uint8) & np.uint8(15)
-    return low[::2] | (low[1::2] << np.uint8(4))

@@ -21,6 +21,7 @@ RENORMALIZE: Final = 1
 QUANT_ALGOS: Final = {
     ("fp8 rows", "fp8"): "FP8_PER_CHANNEL_PER_TOKEN",
     ("stored", "fp8"): "FP8",
+    ("stored", "w4a16"): "W4A16_AWQ",
     ("at build", "w8a16"): "W8A16",
     ("at build", "w4a16"): "W4A16",
 }
@@ -130,4 +131,10 @@ def _quantization(plan: TrtllmModelPlan) -> dict[str, Any]:
     keys: dict[str, Any] = {"quant_algo": algo, "kv_cache_quant_algo": "FP8" if plan.kv_cache == "fp8" else None}
     if plan.weights == "fp8 rows":
         keys["clamp_val"] = list(CLAMP)
+    if plan.int4 is not None:
+        keys |= {
+            "group_size": plan.int4.group_size,
+            "has_zero_point": plan.int4.zero_point,
+            "pre_quant_scale": plan.int4.input_factors,
+        }
     return keys

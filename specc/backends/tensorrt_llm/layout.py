@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from specc.backends.tensorrt_llm.int4 import int4_tensors
 from specc.backends.tensorrt_llm.names import (
     CACHE_SCALE,
     EMBEDDING_NAME,
@@ -82,7 +83,8 @@ def _rank_tensors(layout: Layout, rank: Rank) -> Iterator[RankTensor]:
         for rule in LAYER:
             yield from _of_rule(layout, rank, rule, f"transformer.layers.{local}.", f"model.layers.{layer}.")
         if plan.kv_cache == "fp8":
-            yield RankTensor(f"transformer.layers.{local}.{CACHE_SCALE}", "f32", (1,), (), content="one")
+            stem = f"model.layers.{layer}.self_attn."
+            yield RankTensor(f"transformer.layers.{local}.{CACHE_SCALE}", "f32", (1,), (), "cache scale", ((stem,),))
     if rank.pp_rank == plan.pp_size - 1:
         yield from _of_rule(layout, rank, FINAL_NORM, "", "")
         yield _head(layout, rank)
@@ -140,14 +142,27 @@ def _of_rule(layout: Layout, rank: Rank, rule: TensorRule, prefix: str, source_p
         yield replace(tensor, dtype="f8_e4m3", content="codes")
         scales = (prefix + rule.name).removesuffix("weight") + "per_channel_scale"
         yield replace(tensor, name=scales, dtype="f32", shape=shape[:-1], content="scales")
+    elif rule.quantized and layout.plan.int4 is not None:
+        yield from int4_tensors(tensor, layout.plan.int4, layout.plan.dtype)
     elif rule.quantized and layout.plan.weights == "stored":
-        group = (*names, *(source_prefix + source for source in rule.shares))
-        yield replace(tensor, dtype="f8_e4m3", content="stored codes", scaled_by=group)
-        stem = (prefix + rule.name).removesuffix("weight")
-        yield RankTensor(f"{stem}weights_scaling_factor", "f32", (1,), (), "weight scale", group)
-        yield RankTensor(f"{stem}activation_scaling_factor", "f32", (1,), (), "input scale", group)
+        shares = tuple(source_prefix + source for source in rule.shares)
+        yield from _static_fp8(tensor, names, shares, experts if stacked else 0)
     else:
         yield tensor
+
+
+def _static_fp8(tensor: RankTensor, names: list[str], shares: tuple[str, ...], experts: int) -> Iterator[RankTensor]:
+    """Yield codes and scales: one of the weights for each expert, or of the matrix, and one of the inputs.
+
+    Source: `MOEWeightWrapper` of TensorRT-LLM for experts.
+    """
+    each = len(names) // max(1, experts)
+    groups = tuple((*names[i : i + each], *shares) for i in range(0, len(names), each))
+    pieces = tuple(replace(piece, scaled_by=groups[i // each]) for i, piece in enumerate(tensor.pieces))
+    yield replace(tensor, dtype="f8_e4m3", content="stored codes", pieces=pieces)
+    stem, shape = tensor.name.removesuffix("weight"), (experts, 1) if experts else (1,)
+    yield RankTensor(f"{stem}weights_scaling_factor", "f32", shape, (), "weight scale", groups)
+    yield RankTensor(f"{stem}activation_scaling_factor", "f32", (1,), (), "input scale", groups)
 
 
 def _piece(layout: Layout, rank: Rank, rule: TensorRule, name: str) -> Piece:

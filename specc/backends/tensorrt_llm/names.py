@@ -70,6 +70,6 @@ EMBEDDING_NAME: Final = "transformer.vocab_embedding.weight"
 FINAL_NORM: Final = TensorRule("transformer.ln_f.weight", ("model.norm.weight",), "whole", norm=True)
 HEAD_NAME: Final = "lm_head.weight"
 CACHE_SCALE: Final = "attention.kv_cache_scaling_factor"
-"""Of fp8 caches; 1 as NVIDIA's converters write it: keys and values rarely leave the range of e4m3."""
+"""Of fp8 caches, one for keys and values."""
 KEYS_AND_VALUES: Final = ("self_attn.k_proj.", "self_attn.v_proj.")
 """Sources whose heads are repeated when there are fewer of them than GPUs."""

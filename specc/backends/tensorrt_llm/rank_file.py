@@ -14,7 +14,13 @@ from specc.errors import SpeccBug
 from specc.progress import Progress
 
 ALIGNMENT: Final = 64
-STORED_NAMES: Final[dict[RankDtype, str]] = {"f32": "F32", "f16": "F16", "bf16": "BF16", "f8_e4m3": "F8_E4M3"}
+STORED_NAMES: Final[dict[RankDtype, str]] = {
+    "f32": "F32",
+    "f16": "F16",
+    "bf16": "BF16",
+    "f8_e4m3": "F8_E4M3",
+    "i8": "I8",
+}
 
 
 def in_file_order(tensors: Iterable[RankTensor]) -> list[RankTensor]:

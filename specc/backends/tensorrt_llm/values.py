@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from specc.backends.tensorrt_llm.config import CLAMP
+from specc.backends.tensorrt_llm.int4 import int4_parts
 from specc.backends.tensorrt_llm.pieces import Piece, RankDtype, RankTensor
 from specc.backends.tensorrt_llm.source_rows import row_blocks
 from specc.catalog.weight_formats import WeightFormat
@@ -26,7 +27,9 @@ NUMPY_DTYPES: Final[dict[RankDtype, np.dtype[Any]]] = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "f8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "i8": np.dtype(np.int8),
 }
+KEYS_AND_VALUES_SCALES: Final = (".k_scale", ".v_scale")
 FP8_ROWS: Final = WeightFormat("fp8_e4m3", "channel", None, zero_point=False)
 FP8_LARGEST: Final = 448.0
 LEAST_SCALE: Final = 1.0 / (FP8_LARGEST * 512.0)
@@ -44,11 +47,17 @@ def blocks_of_tensor(tensor: RankTensor, source: SourceCheckpoint) -> Iterator[B
         SpeccError: SPC404 a value does not fit float16; SPC2nn the source changed or is damaged.
     """
     match tensor.content:
-        case "one":
-            yield _bytes(np.ones(tensor.shape, NUMPY_DTYPES[tensor.dtype]))
-        case "weight scale" | "input scale":
-            part = tensor.content.replace(" ", "_")
-            yield _bytes(np.full(tensor.shape, shared_scale(source, tensor.scaled_by, part), np.float32))
+        case "cache scale":
+            yield _bytes(np.full(tensor.shape, cache_scale(source, tensor.groups[0][0]), np.float32))
+        case "weight scale":
+            scales = [shared_scale(source, group, "weight_scale") for group in tensor.groups]
+            yield _bytes(np.array(scales, np.float32).reshape(tensor.shape))
+        case "input scale":
+            names = tuple(name for group in tensor.groups for name in group)
+            yield _bytes(np.full(tensor.shape, shared_scale(source, names, "input_scale"), np.float32))
+        case "int4 codes" | "int4 scales" | "int4 zeros" | "input factors":
+            for part in int4_parts(tensor, source):
+                yield _bytes(_stored(part, tensor, tensor.pieces[0], source))
         case _:
             yield from _blocks_of_pieces(tensor, source)
 
@@ -56,6 +65,28 @@ def blocks_of_tensor(tensor: RankTensor, source: SourceCheckpoint) -> Iterator[B
 def shared_scale(source: SourceCheckpoint, names: tuple[str, ...], part: str) -> np.float32:
     """Return the largest of one number of several quantized matrices, `weight_scale` or `input_scale`."""
     return max(_stored_scale(source, name, part) for name in names)
+
+
+def cache_scale(source: SourceCheckpoint, attention: str) -> np.float32:
+    """Return the larger scale of a layer's keys and values; 1 where the checkpoint has none, as NVIDIA's tools write.
+
+    Args:
+        source: of the layer.
+        attention: what its tensors' names begin with.
+    """
+    stored = [
+        float32_from_plain(header).max()
+        for name, header in source.cache_scales.items()
+        if name.startswith(attention) and name.endswith(KEYS_AND_VALUES_SCALES)
+    ]
+    return np.float32(max(stored, default=1.0))
+
+
+def _stored(values: npt.NDArray[Any], tensor: RankTensor, piece: Piece, source: SourceCheckpoint) -> npt.NDArray[Any]:
+    """Return values of a piece in the tensor's dtype, where they fit it."""
+    if tensor.dtype == "f16" and not fits_float16(values):
+        raise beyond_float16(source, [source.headers[piece.source or ""]])
+    return values.view(np.int8) if tensor.dtype == "i8" else values.astype(NUMPY_DTYPES[tensor.dtype])
 
 
 def _stored_scale(source: SourceCheckpoint, name: str, part: str) -> np.float32:
@@ -84,21 +115,18 @@ def _blocks_of_piece(tensor: RankTensor, piece: Piece, source: SourceCheckpoint)
             case "scales":
                 yield _bytes(row_scales(cut_rows(block)))
             case "stored codes":
-                yield _bytes(_rescaled(block, tensor, piece, source))
+                yield _bytes(_rescaled(block, piece, source))
             case _ if block.dtype == dtype and not tensor.added:
                 yield _bytes(block)
             case _:
-                values = block.astype(np.float32) + np.float32(tensor.added)
-                if tensor.dtype == "f16" and not fits_float16(values):
-                    raise beyond_float16(source, [source.headers[piece.source or ""]])
-                yield _bytes(values.astype(dtype))
+                yield _bytes(_stored(block.astype(np.float32) + np.float32(tensor.added), tensor, piece, source))
 
 
-def _rescaled(codes: npt.NDArray[Any], tensor: RankTensor, piece: Piece, source: SourceCheckpoint) -> npt.NDArray[Any]:
+def _rescaled(codes: npt.NDArray[Any], piece: Piece, source: SourceCheckpoint) -> npt.NDArray[Any]:
     """Return codes under the scale that several matrices share; those under that very scale already stay."""
     assert piece.source is not None
     own = _stored_scale(source, piece.source, "weight_scale")
-    shared = shared_scale(source, tensor.scaled_by, "weight_scale")
+    shared = shared_scale(source, piece.scaled_by, "weight_scale")
     if own == shared:
         return codes
     values = codes.astype(np.float32) * own

@@ -10,6 +10,7 @@ import pytest
 
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
+from specc.plan.weights import cache_scale_notes
 from tests.quantized_folders import LAYOUTS, Layout, is_linear, quantized_folder
 from tests.tiny_families import opened
 from tests.tiny_models import TinyLlama
@@ -35,7 +36,7 @@ def test_a_layout_means_what_its_tool_means(tmp_path: Path, name: str) -> None:
     formats = {form.title for form in source.quantized_formats.values()}
     if layout.title is None:
         assert not formats
-        assert "desc_act" in source.quantization_notes[0]
+        assert ("pre_quant_scale" if "factors" in name else "desc_act") in source.quantization_notes[0]
         return
     assert (set(source.quantized_formats), formats) == (linear, {layout.title})
     for tensor in linear:
@@ -64,7 +65,8 @@ def test_older_exports_of_modelopt_say_so_in_a_file_of_their_own(tmp_path: Path)
     (tmp_path / "m" / "hf_quant_config.json").write_text(json.dumps(own))
     source = opened(tmp_path / "m")
     assert len(source.quantized_formats) == 7
-    assert "8-bit cache" in source.quantization_notes[0]
+    assert list(source.cache_scales) == list(scales)
+    assert "8-bit cache" in cache_scale_notes(source)[0]
     name = "model.layers.0.self_attn.k_proj.weight"
     np.testing.assert_array_equal(source.read_float32(name), meant[name])
 

@@ -11,7 +11,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from specc.backends.modelopt.algorithms import ALGORITHMS, AlgorithmName, rows_in_bytes
+from specc.backends.modelopt.algorithms import ALGORITHMS, AlgorithmName
 from specc.backends.modelopt.checkpoint import place_unchanged
 from specc.backends.modelopt.config import QUANT_CONFIG_FILE, model_config, quant_config
 from specc.backends.modelopt.shards import INDEX_FILE, Weights, excluded_modules, is_changed, write_index, write_shard
@@ -19,6 +19,7 @@ from specc.checkpoint.open import source_from_reference
 from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.place import link_or_copy
 from specc.progress import silent
+from specc.quantize.layouts.row_pairs import bytes_from_row_pairs
 from specc.quantize.quantized_from_float import quantized_from_float
 from tests.stated_source import StatedSource
 from tests.tiny_models import TinyLlama, llama_folder, tensors_from_sizes
@@ -122,7 +123,7 @@ def test_our_reader_finds_the_same_codes_and_scales(tmp_path: Path, name: Algori
 
 def test_awq_pairs_rows_as_the_reference_states() -> None:
     codes = np.array([[-8, 7], [1, -1], [0, 3], [-3, 5]], np.int8)
-    packed = rows_in_bytes(codes)
+    packed = bytes_from_row_pairs(codes)
     for i, k in np.ndindex(2, 2):
         assert packed[i, k] == (int(codes[2 * i, k]) & 15) | ((int(codes[2 * i + 1, k]) & 15) << 4)
 

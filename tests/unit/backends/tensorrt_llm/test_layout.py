@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from specc.backends.tensorrt_llm.layout import layers_of_stage
-from tests.quantized_folders import LAYOUTS, quantized_folder
+from specc.plan.trtllm_plan import Int4Groups
+from specc.plan.trtllm_stored import stored_from_source
+from tests.quantized_folders import LAYOUTS, pack_folder, quantized_folder
 from tests.rank_files import Tensors, model_plan, read_file, required_tensors, write_ranks
+from tests.rank_forward import wide_from_rank
 from tests.tiny_families import TinyFamily, folder_from_model, model_from_family, opened
 from tests.tiny_models import TinyLlama, llama_folder
 
@@ -98,6 +101,72 @@ def test_static_fp8_keeps_codes_and_shares_scales(tmp_path: Path) -> None:
     shared = found[0][f"{prefix}mlp.fc.weights_scaling_factor"]
     gate = meant[f"{model}mlp.gate_proj.weight"]
     assert (np.abs(fc * shared - gate) <= np.maximum(np.abs(gate) / 16, shared * 2.0**-10) * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("tp", [1, 2])
+@pytest.mark.parametrize("name", ["awq", "gptq", "modelopt_int4", "modelopt_int4_factors"])
+def test_codes_of_4_bits_stay_and_are_laid_out_anew(tmp_path: Path, name: str, tp: int) -> None:
+    meant = quantized_folder(tmp_path / "m", LAYOUTS[name], LLAMA)
+    source = opened(tmp_path / "m")
+    int4 = stored_from_source(source).int4
+    assert int4 == Int4Groups(32, zero_point=name == "awq", input_factors=name.endswith("factors"))
+    plan = model_plan(tp, dtype="f16", weights="stored", scheme="w4a16", int4=int4)
+    config, found = ranks(write_ranks(source, plan, tmp_path / "c"))
+    assert config["quantization"] == {
+        "quant_algo": "W4A16_AWQ", "kv_cache_quant_algo": None,
+        "group_size": 32, "has_zero_point": name == "awq", "pre_quant_scale": name.endswith("factors"),
+    }  # fmt: skip
+    heads, kv = 128 // tp, 64 // tp
+    wide = [wide_from_rank(tensors) for tensors in found]
+    q, k, v = (np.concatenate(parts) for parts in zip(
+        *(np.split(rank["transformer.layers.1.attention.qkv.weight"], (heads, heads + kv)) for rank in wide),
+        strict=True,
+    ))  # fmt: skip
+    down = np.concatenate([rank["transformer.layers.1.mlp.proj.weight"] for rank in wide], axis=1)
+    gate = np.concatenate([rank["transformer.layers.1.mlp.fc.weight"] for rank in wide])
+    for part, value in (("self_attn.q", q), ("self_attn.k", k), ("self_attn.v", v), ("mlp.down", down),
+                        ("mlp.gate", gate)):  # fmt: skip
+        wanted = meant[f"model.layers.1.{part}_proj.weight"]
+        # zeros are rounded to float16: half a step of 2^-10 of at most 8 scales, 2^-3 of the largest magnitude
+        limit = 2.0**-11 * np.abs(wanted).max() if name == "awq" else 1e-6 * np.abs(wanted).max()
+        assert np.abs(value - wanted).max() <= limit
+
+
+def test_scales_of_caches_come_from_the_source_the_larger_of_keys_and_values(tmp_path: Path) -> None:
+    def with_scales(stored: Tensors) -> None:
+        for part, scale in (("k_proj.k_scale", 0.25), ("v_proj.v_scale", 0.5)):
+            stored[f"model.layers.1.self_attn.{part}"] = np.array(scale, np.float32)
+
+    quantized_folder(tmp_path / "m", LAYOUTS["modelopt_fp8"], LLAMA, change=with_scales)
+    plan = model_plan(2, weights="stored", scheme="fp8", kv_cache="fp8")
+    _, found = ranks(write_ranks(opened(tmp_path / "m"), plan, tmp_path / "c"))
+    name = "attention.kv_cache_scaling_factor"
+    scales = [[float(rank[f"transformer.layers.{layer}.{name}"][0]) for layer in range(3)] for rank in found]
+    assert scales == [[1.0, 0.5, 1.0]] * 2
+
+
+def test_experts_in_fp8_have_a_scale_each(tmp_path: Path) -> None:
+    """Mixtral: up and gate of an expert share the larger of theirs, all experts the largest of their inputs."""
+    folder = folder_from_model(model_from_family(FAMILIES["mixtral"]), tmp_path / "m")
+    meant = pack_folder(folder, LAYOUTS["modelopt_fp8"])
+    plan = model_plan(2, weights="stored", scheme="fp8", kv_cache="fp8")
+    _, found = ranks(write_ranks(opened(folder), plan, tmp_path / "c"))
+    prefix, model = "transformer.layers.0.mlp.", "model.layers.0.block_sparse_moe.experts."
+    wide = [wide_from_rank(rank) for rank in found]
+    up, gate = (
+        np.concatenate([np.split(rank[f"{prefix}fc.weight"], 2, axis=1)[half] for rank in wide], axis=1)
+        for half in (0, 1)
+    )
+    down = np.concatenate([rank[f"{prefix}proj.weight"] for rank in wide], axis=2)
+    for expert in range(3):
+        own = {part: meant[f"{model}{expert}.{w}.weight"] for part, w in (("up", "w3"), ("gate", "w1"), ("down", "w2"))}
+        scale = found[0][f"{prefix}fc.weights_scaling_factor"][expert, 0]
+        np.testing.assert_allclose(scale, max(np.abs(own[part]).max() for part in ("up", "gate")) / 448, rtol=1e-6)
+        np.testing.assert_array_equal(down[expert], own["down"])
+        for value, part in ((up[expert], "up"), (gate[expert], "gate")):
+            limit = np.maximum(np.abs(own[part]) / 16, scale * 2.0**-10) * (1 + 1e-6)
+            assert (np.abs(value - own[part]) <= limit).all()
+    assert found[1][f"{prefix}fc.activation_scaling_factor"] == np.float32(0.1)
 
 
 def differing_inputs(stored: Tensors) -> None:

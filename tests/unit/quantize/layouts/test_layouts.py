@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -19,6 +20,7 @@ from specc.quantize.layouts.matmul_nbits import matmul_nbits_from_quantized, qua
 from specc.quantize.layouts.nvfp4 import Nvfp4, nvfp4_from_quantized, quantized_from_nvfp4
 from specc.quantize.layouts.onnx_packed import codes_from_onnx_packed, onnx_packed_from_codes
 from specc.quantize.layouts.pack_quantized import pack_quantized_from_quantized, quantized_from_pack_quantized
+from specc.quantize.layouts.row_pairs import bytes_from_row_pairs, row_pairs_from_bytes
 from specc.quantize.quantized import QuantizedWeight
 from specc.quantize.quantized_from_float import quantized_from_float
 
@@ -166,6 +168,29 @@ def test_nvfp4_is_what_modelopt_and_compressed_tensors_pack() -> None:
     assert packed.tensor_scale.tobytes().hex() == REFERENCES["modelopt.nvfp4.scale_2"]["hex"]
     assert packed.block_scales.tobytes().hex() == REFERENCES["modelopt.nvfp4.scale"]["hex"]
     assert packed.codes.tobytes().hex() == REFERENCES["modelopt.nvfp4"]["hex"]
+
+
+def test_row_pairs_are_what_modelopt_packs() -> None:
+    weight = np.array(REFERENCES["weight"], np.float32)
+    scales = np.frombuffer(bytes.fromhex(REFERENCES["modelopt.int4_awq.scale"]["hex"]), np.float32).reshape(4, 4)
+    codes = np.clip(np.rint(weight / scales.repeat(16, axis=1)), -8, 7).astype(np.int8)
+    packed = bytes_from_row_pairs(codes)
+    assert packed.tobytes().hex() == REFERENCES["modelopt.int4_awq"]["hex"]
+    np.testing.assert_array_equal(row_pairs_from_bytes(packed), codes)
+
+
+def test_row_pairs_of_an_odd_number_are_a_bug() -> None:
+    with pytest.raises(SpeccBug):
+        bytes_from_row_pairs(np.zeros((3, 2), np.int8))
+
+
+@pytest.mark.parametrize(("granularity", "name"), [("tensor", "modelopt.fp8"), ("channel", "modelopt.fp8_rows")])
+def test_fp8_codes_and_scales_are_what_modelopt_exports(granularity: Any, name: str) -> None:
+    weight = np.array(REFERENCES["weight"], np.float32)
+    form = WeightFormat("fp8_e4m3", granularity, None, zero_point=False)
+    quantized = quantized_from_float(weight, form, "rtn")
+    assert quantized.scales.tobytes().hex() == REFERENCES[f"{name}.scale"]["hex"]
+    assert quantized.codes.tobytes().hex() == REFERENCES[name]["hex"]
 
 
 def test_nvfp4_numbers_are_code_times_block_scale_times_tensor_scale() -> None:

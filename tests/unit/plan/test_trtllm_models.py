@@ -1,0 +1,83 @@
+"""How weights get to TensorRT-LLM, by what the checkpoint stores: which are taken as they are, which are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specc.bundle.manifest import LimitsSpec
+from specc.errors import SpeccError
+from specc.plan.trtllm_models import model_plan
+from specc.plan.trtllm_plan import Int4Groups, TrtllmModelPlan
+from specc.plan.trtllm_stored import StoredMatrices
+from specc.recipe.load import recipe_from_text
+from tests.published_speedups import llama_like
+
+RECIPE = recipe_from_text(
+    "recipe: 1\nname: r\ntarget: {model: m}\ndraft: none\ngpu: h100-sxm-80gb\nbackend: tensorrt-llm\n", "r.yaml"
+)
+LIMITS = LimitsSpec(8, 1024, 512, 1536, 1024, 8, 4)
+FACTS = replace(llama_like(8192, 28672, 80, (64, 8), 128256), max_position_embeddings=8192)
+PLAIN = StoredMatrices(shards=True, static_fp8=False, modelopt_int4=False, int4=None, scale_dtype=None)
+AUTOAWQ = replace(PLAIN, int4=Int4Groups(128, zero_point=True, input_factors=False), scale_dtype="f16")
+MODELOPT = replace(
+    PLAIN, modelopt_int4=True, int4=Int4Groups(128, zero_point=False, input_factors=True), scale_dtype="f32"
+)
+
+
+def planned(flow: Any, scheme: str, own: str, stored: StoredMatrices, tp: int = 4, **facts: Any) -> TrtllmModelPlan:
+    return model_plan(
+        RECIPE, "target", RECIPE.target, replace(FACTS, stored_dtype=own, **facts), scheme=scheme, flow=flow,
+        sizes=(tp, 1), limits=LIMITS, stored=stored,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flow", "scheme", "own", "stored", "made"),
+    [
+        ("engine", "bf16", "bf16", PLAIN, "ranks: plain"),
+        ("engine", "w4a16", "bf16", PLAIN, "ranks: at build"),
+        ("engine", "w4a16", "uint4", AUTOAWQ, "ranks: stored"),
+        ("engine", "w4a16", "int4", MODELOPT, "ranks: stored"),
+        ("engine", "fp8", "fp8_e4m3", replace(PLAIN, static_fp8=True), "ranks: stored"),
+        ("serve", "w4a16", "int4", MODELOPT, "source: stored"),
+        ("serve", "w4a16", "bf16", PLAIN, "modelopt: int4 groups"),
+        ("serve", "fp8", "bf16", PLAIN, "modelopt: fp8 rows"),
+    ],
+)
+def test_weights_are_taken_or_made(flow: str, scheme: str, own: str, stored: StoredMatrices, made: str) -> None:
+    plan = planned(flow, scheme, own, stored)
+    assert f"{plan.layout}: {plan.weights}" == made
+    assert plan.int4 == (stored.int4 if (made, scheme) == ("ranks: stored", "w4a16") else None)
+
+
+def test_what_is_not_quantized_has_the_dtype_of_the_scales() -> None:
+    """Scales of AutoAWQ are float16, and so is the rest of such a checkpoint; the loader casts scales to it."""
+    assert planned("engine", "w4a16", "uint4", AUTOAWQ).dtype == "f16"
+    assert planned("engine", "w4a16", "int4", MODELOPT).dtype == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("stored", "tp", "changes", "got"),
+    [
+        (replace(AUTOAWQ, int4=Int4Groups(32, zero_point=True, input_factors=False)), 4, {}, "4 bits in groups of 32"),
+        (AUTOAWQ, 8, {"intermediate_size": 14336 + 128}, "intermediate_size 14464"),
+        (replace(MODELOPT, int4=None, scale_dtype=None), 4, {}, "a checkpoint that stores int4"),
+    ],
+)
+def test_what_an_engine_would_not_take_is_refused(
+    stored: StoredMatrices, tp: int, changes: dict[str, int], got: str
+) -> None:
+    with pytest.raises(SpeccError) as caught:
+        planned("engine", "w4a16", "int4", stored, tp, **changes)
+    assert caught.value.code == "SPC324"
+    assert got in caught.value.got
+
+
+def test_trtllm_serve_loads_no_autoawq() -> None:
+    with pytest.raises(SpeccError) as caught:
+        planned("serve", "w4a16", "uint4", AUTOAWQ)
+    assert caught.value.code == "SPC324"
+    assert "flow: engine" in (caught.value.fix or "")
