@@ -128,10 +128,13 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
         if request.stop_after == "lower":
             lowered = tuple(lowered_from_plan(model) for model in models)
             return BuildResult(plan, lowered[0], changed=True, pending=pending_files(lock))
+        tokenizer = tokenizer_from_source(inputs)  # first: nothing before this has built it, and compiling takes long
         engines = tuple(compiled_from_plan(model) for model in models)
         if request.stop_after == "compile":
             return BuildResult(plan, engines[0], changed=True)
-        return BuildResult(plan, destination, changed=bundle_from_engines(inputs, engines, destination, certify))
+        return BuildResult(
+            plan, destination, changed=bundle_from_engines(inputs, engines, tokenizer, destination, certify)
+        )
 
 
 def plan_from_file(recipe_file: Path, overrides: tuple[str, ...], *, offline: bool) -> Plan:
@@ -256,10 +259,9 @@ def tokenizer_from_source(inputs: Inputs) -> Path:
 
 
 def bundle_from_engines(
-    inputs: Inputs, engines: tuple[Path, ...], destination: Path, certify: CertifyRequest | None
+    inputs: Inputs, engines: tuple[Path, ...], tokenizer: Path, destination: Path, certify: CertifyRequest | None
 ) -> bool:
     """Assemble, certify, report on and publish the bundle; return whether the destination changed."""
-    tokenizer = tokenizer_from_source(inputs)
     with staging_folder(destination) as staging:
         write_bundle(staging, inputs.plan, inputs.lock, engines=engines, tokenizer=tokenizer, store=inputs.store)
         pass_gate(staging, destination, certify, inputs.progress)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.facts import ModelFacts, RopeFacts, TokenFacts
 from specc.checkpoint.source import TensorHeader
+from specc.checkpoint.vocabulary import Vocabulary
 from specc.quantize.quantized import QuantizedWeight
 
 NO_SAMPLING: dict[str, Any] = {"temperature": None, "top_k": None, "top_p": None, "min_p": None}
@@ -55,6 +56,8 @@ class StatedSource:
     quantized_formats: dict[str, WeightFormat] = field(default_factory=dict)
     cache_scales: dict[str, TensorHeader] = field(default_factory=dict)
     quantization_notes: tuple[str, ...] = ()
+
+    vocabulary: Vocabulary | None = None
 
     def read_quantized(self, name: str) -> QuantizedWeight:
         raise AssertionError(f"planning read the weight {name}")

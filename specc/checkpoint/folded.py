@@ -13,6 +13,7 @@ import numpy as np
 from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.facts import ModelFacts, TokenFacts
 from specc.checkpoint.source import Float32Array, SourceCheckpoint, TensorHeader
+from specc.checkpoint.vocabulary import Vocabulary
 from specc.quantize.quantized import QuantizedWeight
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class FoldedCheckpoint:
         self.facts: ModelFacts = source.facts
         self.tokens: TokenFacts = source.tokens
         self.files: tuple[Path, ...] = source.files
+        self.vocabulary: Vocabulary | None = source.vocabulary
         self.quantization_notes: tuple[str, ...] = source.quantization_notes
         self.cache_scales: Mapping[str, TensorHeader] = source.cache_scales
         self.headers: dict[str, TensorHeader] = {

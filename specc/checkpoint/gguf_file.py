@@ -104,7 +104,8 @@ def checkpoint_from_gguf(
         quantized_from_header=quantized_from_header,
         cache_scales={},
         quantization_notes=(),
-        built_tokenizer=parts.tokenizer,
+        vocabulary=parts.vocabulary,
+        tokenizer_from_files=parts.tokenizer_from_files,
     )
 
 

@@ -5,12 +5,20 @@ Two kinds: `gpt2` is byte-level BPE with stored merges; `llama` is SentencePiece
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from specc.checkpoint.gguf_pre_tokenizers import PRE_TOKENIZERS, PreTokenizerRow
-from specc.checkpoint.gguf_vocabulary import TokenType, Vocabulary, numbers_from_metadata, vocabulary_from_metadata
+from specc.checkpoint.gguf_vocabulary import (
+    GgufVocabulary,
+    TokenType,
+    numbers_from_metadata,
+    vocabulary_from_metadata,
+)
+from specc.checkpoint.stated_vocabulary import merges_fit
 from specc.checkpoint.tokenizer_parts import TokenizerParts, damaged_tokenizer, guarded
 from specc.checkpoint.values import Values, shortened
+from specc.checkpoint.vocabulary import Vocabulary
 from specc.errors import SpeccError
 
 if TYPE_CHECKING:
@@ -23,6 +31,7 @@ KINDS: Final = ("gpt2", "llama")
 NO_TOKENIZER: Final = ("none", "no_vocab")
 SPACE: Final = "\N{LOWER ONE EIGHTH BLOCK}"
 MAX_PIECE: Final = 512
+SPECIAL: Final = (TokenType.CONTROL, TokenType.UNKNOWN)
 
 
 def parts_from_metadata(values: Values) -> TokenizerParts:
@@ -46,16 +55,16 @@ def parts_from_metadata(values: Values) -> TokenizerParts:
     begins = values.ids(PREFIX + "bos_token_id")
     if kind == "gpt2":
         row = _pre_tokenizer_row(values)
-        tokenizer, add_bos = _byte_level(values, vocabulary, row), row.add_bos
+        built, add_bos = partial(_byte_level, values, vocabulary, row, _merges(values, vocabulary)), row.add_bos
     else:
-        tokenizer, add_bos = _sentencepiece(values, vocabulary), True
-    _add_tokens(tokenizer, vocabulary)
+        scores, unknown_id = _pieces(values, vocabulary)
+        built, add_bos = partial(_sentencepiece, values, vocabulary, scores, unknown_id), True
     add_bos = values.boolean(PREFIX + "add_bos_token", add_bos)
     if add_bos and not begins:
         raise damaged_tokenizer(values.place(PREFIX + "bos_token_id"), "add_bos_token is true, but there is no such id")
     return TokenizerParts(
-        tokenizer=tokenizer,
-        known_ids=len(vocabulary.tokens),
+        vocabulary=Vocabulary("BPE", vocabulary.ids, frozenset(vocabulary.ids[token] for token in _added(vocabulary))),
+        tokenizer_from_files=cache(built),
         bos_id=begins[0] if begins else None,
         eos_id=ends[0][0] if ends[0] else None,
         add_bos=add_bos,
@@ -73,19 +82,24 @@ def _pre_tokenizer_row(values: Values) -> PreTokenizerRow:
     return PRE_TOKENIZERS[name]
 
 
-def _byte_level(values: Values, vocabulary: Vocabulary, row: PreTokenizerRow) -> Tokenizer:
+def _merges(values: Values, vocabulary: GgufVocabulary) -> tuple[str, ...]:
+    """Return the stored merges: two tokens with a space between, which make a third."""
+    key = PREFIX + "merges"
+    merges = values.texts(key) or ()
+    if not merges_fit(vocabulary.ids, merges):
+        i = next(i for i, merge in enumerate(merges) if not merges_fit(vocabulary.ids, (merge,)))
+        got = f"merge {i}, {shortened(merges[i])}, is not two tokens of the vocabulary with a space between"
+        raise damaged_tokenizer(values.place(key), f"{got}, which make a third")
+    return merges
+
+
+def _byte_level(values: Values, vocabulary: GgufVocabulary, row: PreTokenizerRow, merges: tuple[str, ...]) -> Tokenizer:
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-    key = PREFIX + "merges"
-    merges: list[tuple[str, str]] = []
-    for i, merge in enumerate(values.texts(key) or ()):
-        left, _, right = merge.partition(" ")
-        if not left or not right or " " in right:
-            raise damaged_tokenizer(values.place(key), f"merge {i} is not two tokens with a space between")
-        merges.append((left, right))
+    pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
     tokenizer = guarded(
-        values.place(key),
-        lambda: Tokenizer(models.BPE(vocab=vocabulary.ids, merges=merges, ignore_merges=row.ignore_merges)),
+        values.place(PREFIX + "merges"),
+        lambda: Tokenizer(models.BPE(vocab=vocabulary.ids, merges=pairs, ignore_merges=row.ignore_merges)),
     )
     if row.nfc:
         tokenizer.normalizer = normalizers.NFC()
@@ -97,12 +111,12 @@ def _byte_level(values: Values, vocabulary: Vocabulary, row: PreTokenizerRow) ->
     steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=row.pattern is None))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
     tokenizer.decoder = decoders.ByteLevel()
+    _add_tokens(tokenizer, vocabulary)
     return tokenizer
 
 
-def _sentencepiece(values: Values, vocabulary: Vocabulary) -> Tokenizer:
-    from tokenizers import Tokenizer, decoders, models, normalizers
-
+def _pieces(values: Values, vocabulary: GgufVocabulary) -> tuple[tuple[float, ...], int]:
+    """Return the scores of the pieces, from which merges follow, and the id of unknown text."""
     for key in ("precompiled_charsmap", "remove_extra_whitespaces"):
         if values.mapping.get(PREFIX + key):
             raise _unknown_kind(values, PREFIX + key, shortened(values.mapping[PREFIX + key]), ("none",))
@@ -115,7 +129,16 @@ def _sentencepiece(values: Values, vocabulary: Vocabulary) -> Tokenizer:
     unknown_id = values.integer(PREFIX + "unknown_token_id", 0, least=0)
     if unknown_id >= len(vocabulary.tokens):
         raise damaged_tokenizer(values.place(PREFIX + "unknown_token_id"), f"{unknown_id} is no token")
-    merges = merges_from_scores(values, vocabulary, scores)
+    for i, (token, kind) in enumerate(zip(vocabulary.tokens, vocabulary.types, strict=True)):
+        if len(token) > MAX_PIECE and kind == TokenType.NORMAL:
+            raise damaged_tokenizer(values.place(PREFIX + "tokens"), f"token {i} has {len(token)} characters")
+    return scores, unknown_id
+
+
+def _sentencepiece(values: Values, vocabulary: GgufVocabulary, scores: tuple[float, ...], unknown_id: int) -> Tokenizer:
+    from tokenizers import Tokenizer, decoders, models, normalizers
+
+    merges = merges_from_scores(vocabulary, scores)
     tokenizer = guarded(
         values.place(PREFIX + "tokens"),
         lambda: Tokenizer(
@@ -135,23 +158,19 @@ def _sentencepiece(values: Values, vocabulary: Vocabulary) -> Tokenizer:
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
     )
+    _add_tokens(tokenizer, vocabulary)
     return tokenizer
 
 
-def merges_from_scores(values: Values, vocabulary: Vocabulary, scores: tuple[float, ...]) -> list[tuple[str, str]]:
+def merges_from_scores(vocabulary: GgufVocabulary, scores: tuple[float, ...]) -> list[tuple[str, str]]:
     """Return the merges of a SentencePiece BPE vocabulary: every pair of tokens that spells a token, best score first.
 
     Among pairs of one token the longer left half comes first, as in the tokenizer.json files made from such models.
-
-    Raises:
-        SpeccError: SPC240 a token is absurdly long.
     """
     ranked: list[tuple[float, int, int, str, str]] = []
     for i, (token, kind) in enumerate(zip(vocabulary.tokens, vocabulary.types, strict=True)):
         if kind != TokenType.NORMAL:
             continue
-        if len(token) > MAX_PIECE:
-            raise damaged_tokenizer(values.place(PREFIX + "tokens"), f"token {i} has {len(token)} characters")
         for cut in range(len(token) - 1, 0, -1):
             left, right = token[:cut], token[cut:]
             if left in vocabulary.ids and right in vocabulary.ids:
@@ -160,10 +179,14 @@ def merges_from_scores(values: Values, vocabulary: Vocabulary, scores: tuple[flo
     return [(left, right) for _, _, _, left, right in ranked]
 
 
-def _add_tokens(tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
+def _added(vocabulary: GgufVocabulary) -> list[str]:
+    return [token for token in vocabulary.of_types(*SPECIAL, TokenType.USER_DEFINED) if token]
+
+
+def _add_tokens(tokenizer: Tokenizer, vocabulary: GgufVocabulary) -> None:
     from tokenizers import AddedToken
 
-    special = vocabulary.of_types(TokenType.CONTROL, TokenType.UNKNOWN)
+    special = vocabulary.of_types(*SPECIAL)
     tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special if token])
     plain = vocabulary.of_types(TokenType.USER_DEFINED)
     tokenizer.add_tokens([AddedToken(token, normalized=False, special=False) for token in plain if token])

@@ -22,7 +22,7 @@ class TokenType(IntEnum):
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class GgufVocabulary:
     """Tokens by id, without the unused ones at the end, which only pad the embedding.
 
     Attributes:
@@ -40,7 +40,7 @@ class Vocabulary:
         return [token for token, kind in zip(self.tokens, self.types, strict=True) if kind in types]
 
 
-def vocabulary_from_metadata(values: Values) -> Vocabulary:
+def vocabulary_from_metadata(values: Values) -> GgufVocabulary:
     """Return the vocabulary of a GGUF file.
 
     Raises:
@@ -69,7 +69,7 @@ def vocabulary_from_metadata(values: Values) -> Vocabulary:
         raise damaged_tokenizer(
             values.place(key), f"{shortened(tokens[i])} stands twice, as token {i} and {ids[tokens[i]]}"
         )
-    return Vocabulary(tokens, tuple(TokenType(kind) for kind in stated[:end]), ids)
+    return GgufVocabulary(tokens, tuple(TokenType(kind) for kind in stated[:end]), ids)
 
 
 def integers_from_metadata(values: Values, key: str) -> tuple[int, ...] | None:

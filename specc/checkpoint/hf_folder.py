@@ -80,7 +80,8 @@ def checkpoint_from_folder(
         quantized_from_header=quantized_from_packed,
         cache_scales=packed.cache_scales,
         quantization_notes=packed.notes,
-        built_tokenizer=parts.tokenizer,
+        vocabulary=parts.vocabulary,
+        tokenizer_from_files=parts.tokenizer_from_files,
     )
 
 

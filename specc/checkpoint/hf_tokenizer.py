@@ -1,25 +1,32 @@
 """The tokenizer of a Hugging Face folder: tokenizer.json with tokenizer_config.json.
 
-The post-processor is taken off the tokenizer after it told whether it puts a beginning-of-sequence token first: one
-rule, `add_bos`, then decides in the runtime, and nothing can be added twice.
+The post-processor tells whether it puts a beginning-of-sequence token first, and the tokenizer is built without it: one
+rule, `add_bos`, then decides in the runtime, and nothing can be added twice. Planning and checking need the vocabulary
+alone; the tokenizer is built where text is encoded or written.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic_core import from_json
 
 from specc.checkpoint.chat_template import TEMPLATE_FILE, template_from_folder
+from specc.checkpoint.stated_tokens import StatedToken, add_stated_tokens, check_stated_ids, stated_tokens
+from specc.checkpoint.stated_vocabulary import shell_from_json, vocabulary_from_json
 from specc.checkpoint.tokenizer_parts import TokenizerParts, damaged_tokenizer, guarded
-from specc.checkpoint.values import Values, shortened, text_from_file, values_from_json_file
-from specc.checkpoint.vocabulary import vocabulary_from_tokenizer
-from specc.errors import SpeccError
+from specc.checkpoint.values import Values, bytes_from_file, not_utf8, shortened, values_from_json_file
+from specc.checkpoint.vocabulary import Vocabulary, vocabulary_from_tokenizer
+from specc.errors import SpeccBug, SpeccError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from tokenizers.processors import PostProcessor
 
 TOKENIZER_FILE: Final = "tokenizer.json"
 CONFIG_FILE: Final = "tokenizer_config.json"
@@ -43,8 +50,10 @@ def parts_from_folder(folder: Path) -> TokenizerParts:
     if not path.is_file():
         _refuse_other_formats(folder)
         return TokenizerParts(None, None, None, None, add_bos=False, stop_ids=(), chat_template=template, files=files)
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in (path, config_path) if file.is_file())).digest()
-    parts = _parts_from_files(_Files(digest, path, config_path, config))
+    raw = bytes_from_file(path)
+    stated = b"" if config is None else bytes_from_file(config_path)
+    digest = hashlib.sha256(hashlib.sha256(raw).digest() + stated).digest()
+    parts = _parts_from_files(_Files(digest, path, raw, config_path, config))
     return replace(parts, chat_template=template, files=files)
 
 
@@ -54,21 +63,24 @@ class _Files:
 
     digest: bytes
     path: Path = field(compare=False)
+    raw: bytes = field(compare=False)
     config_path: Path = field(compare=False)
     config: Values | None = field(compare=False)
 
 
 @lru_cache(maxsize=1)
 def _parts_from_files(given: _Files) -> TokenizerParts:
-    """Build a tokenizer of many megabytes once for both models; template and files are the caller's."""
+    """Read the vocabulary of many megabytes once for both models; template and files are the caller's."""
     path, config_path, config = given.path, given.config_path, given.config
-    tokenizer = _tokenizer_from_file(path)
-    if config is not None:
-        _add_stated_tokens(tokenizer, config)
-    known_ids = _checked_ids(tokenizer, path)
-    first = _leading_token(tokenizer, path)
-    stated_bos = _special_id(tokenizer, config, "bos_token")
-    eos_id = _special_id(tokenizer, config, "eos_token")
+    stated = stated_tokens(config)
+    vocabulary, processor = _vocabulary_from_bytes(given.raw, path, stated)
+    check_stated_ids(vocabulary, stated)
+    if not 0 < vocabulary.known_ids <= MAX_IDS:  # the library's writer visits every id up to it
+        got = f"the highest token id is {vocabulary.known_ids - 1}, possible are 0 to {MAX_IDS - 1}"
+        raise damaged_tokenizer(str(path), got)
+    first = _leading_token(processor, path)
+    stated_bos = _special_id(vocabulary, config, "bos_token")
+    eos_id = _special_id(vocabulary, config, "eos_token")
     add_bos = first is not None
     # transformers rebuilds the post-processor where this flag is stated: then the flag decides
     if config is not None and "add_bos_token" in config:
@@ -77,8 +89,8 @@ def _parts_from_files(given: _Files) -> TokenizerParts:
     if add_bos and bos_id is None:
         raise damaged_tokenizer(str(config_path), "add_bos_token is true, but there is no bos_token")
     return TokenizerParts(
-        tokenizer=tokenizer,
-        known_ids=known_ids,
+        vocabulary=vocabulary,
+        tokenizer_from_files=cache(partial(_built, given.raw, path, stated, vocabulary)),
         bos_id=bos_id,
         eos_id=eos_id,
         add_bos=add_bos,
@@ -88,83 +100,87 @@ def _parts_from_files(given: _Files) -> TokenizerParts:
     )
 
 
-def _tokenizer_from_file(path: Path) -> Tokenizer:
-    from tokenizers import Tokenizer
+def _vocabulary_from_bytes(
+    raw: bytes, path: Path, stated: tuple[StatedToken, ...]
+) -> tuple[Vocabulary, PostProcessor | None]:
+    """Return the vocabulary of a tokenizer.json and its post-processor; the model is built only where it has to be."""
+    content = _json_object(raw)
+    shell = None if content is None else shell_from_json(content)
+    if content is not None and shell is not None:
+        rest = _tokenizer_from_text(json.dumps(shell), path)
+        vocabulary = vocabulary_from_json(content, stated)
+        if vocabulary is not None:
+            return vocabulary, rest.post_processor
+    whole = _tokenizer_from_text(_text(raw, path), path)
+    add_stated_tokens(whole, stated)
+    return vocabulary_from_tokenizer(whole), whole.post_processor
 
-    text = text_from_file(path)
-    tokenizer: Tokenizer = guarded(str(path), lambda: Tokenizer.from_str(text))
+
+def _built(raw: bytes, path: Path, stated: tuple[StatedToken, ...], vocabulary: Vocabulary) -> Tokenizer:
+    """Return the tokenizer itself: plain text without anything added, cut or padded."""
+    tokenizer = _tokenizer_from_text(_text(raw, path), path)
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    tokenizer.post_processor = None
+    add_stated_tokens(tokenizer, stated)
+    if vocabulary_from_tokenizer(tokenizer) != vocabulary:
+        raise SpeccBug(f"the tokenizers library numbers the tokens of {path} in another way than specc")
     return tokenizer
 
 
-def _checked_ids(tokenizer: Tokenizer, path: Path) -> int:
-    """Return the highest id of any token plus one; the library's writer visits every id up to it."""
-    known = vocabulary_from_tokenizer(tokenizer).known_ids
-    if not 0 < known <= MAX_IDS:
-        raise damaged_tokenizer(str(path), f"the highest token id is {known - 1}, possible are 0 to {MAX_IDS - 1}")
-    return known
+def _tokenizer_from_text(text: str, path: Path) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    tokenizer: Tokenizer = guarded(str(path), lambda: Tokenizer.from_str(text))
+    return tokenizer
 
 
-def _leading_token(tokenizer: Tokenizer, path: Path) -> int | None:
-    """Return the token that the post-processor puts first, and take the post-processor off."""
-    whole = guarded(str(path), lambda: tokenizer.encode(PROBE).ids)
-    plain = guarded(str(path), lambda: tokenizer.encode(PROBE, add_special_tokens=False).ids)
-    tokenizer.post_processor = None
-    if whole == plain:
+def _json_object(raw: bytes) -> dict[str, Any] | None:
+    """Parse JSON as strictly as the tokenizers library does, which says in words what is wrong with the rest."""
+    try:
+        content = from_json(raw, allow_inf_nan=False, cache_strings="none")
+    except ValueError:
         return None
-    if whole[1:] == plain and isinstance(whole[0], int):
-        return whole[0]
+    return content if isinstance(content, dict) else None
+
+
+def _text(raw: bytes, path: Path) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise not_utf8(path, error) from None
+
+
+def _leading_token(processor: PostProcessor | None, path: Path) -> int | None:
+    """Return the token that a post-processor puts first: what it does to a text of one token tells."""
+    from tokenizers import Tokenizer, models
+
+    if processor is None:
+        return None
+    probe = Tokenizer(models.WordLevel({PROBE: 0}, unk_token=PROBE))
+    probe.post_processor = processor
+    whole = guarded(str(path), lambda: probe.encode(PROBE))
+    tokens, ids = list(whole.tokens), list(whole.ids)
+    if tokens == [PROBE]:
+        return None
+    if len(tokens) == 2 and tokens[1] == PROBE and ids[1] == 0:
+        return int(ids[0])
     raise SpeccError(
         "SPC241",
         f"{path} post_processor",
-        f"it turns {shortened(plain)} into {shortened(whole)}",
+        f"it turns the token {PROBE!r} into {shortened(tokens)}",
         "specc supports at most one token before the text and none behind it",
         "name another tokenizer in the recipe's `tokenizer`",
     )
 
 
-def _add_stated_tokens(tokenizer: Tokenizer, config: Values) -> None:
-    """Add tokens that only tokenizer_config.json states, under their stated ids."""
-    from tokenizers import AddedToken
-
-    stated = config.nested("added_tokens_decoder")
-    if stated is None:
-        return
-    ids = {}
-    for key in stated.mapping:
-        if not key.isascii() or not key.isdigit() or len(key) > 9:
-            raise damaged_tokenizer(stated.place(key), "the key is not a token id")
-        ids[int(key)] = key
-    for token_id in sorted(ids):
-        entry = stated.nested(ids[token_id])
-        content = "" if entry is None else entry.text("content")
-        if entry is None or not content or tokenizer.id_to_token(token_id) == content:
-            continue
-        token = AddedToken(
-            content,
-            single_word=entry.boolean("single_word", False),
-            lstrip=entry.boolean("lstrip", False),
-            rstrip=entry.boolean("rstrip", False),
-            normalized=entry.boolean("normalized", True),
-            special=entry.boolean("special", False),
-        )
-        tokenizer.add_tokens([token])
-        given = tokenizer.token_to_id(content)
-        if given != token_id:
-            raise damaged_tokenizer(
-                stated.place(ids[token_id]),
-                f"{shortened(content)} should be {token_id}, {TOKENIZER_FILE} makes it {given}",
-            )
-
-
-def _special_id(tokenizer: Tokenizer, config: Values | None, key: str) -> int | None:
+def _special_id(vocabulary: Vocabulary, config: Values | None, key: str) -> int | None:
     if config is None or key not in config:
         return None
     stated = config.mapping[key]
     entry = config.nested(key) if isinstance(stated, dict) else None
     content = config.text(key) if entry is None else entry.text("content")
-    token_id: int | None = tokenizer.token_to_id(content)
+    token_id = vocabulary.ids.get(content)
     if token_id is None:
         raise damaged_tokenizer(config.place(key), f"{shortened(content)} is not in the vocabulary")
     return token_id

@@ -64,7 +64,7 @@ def _parts_from_reference(reference: str, *, base: Path, offline: bool) -> Token
         return parts_from_gguf(path)
     folder = path.parent if path.name == TOKENIZER_FILE else path
     parts = parts_from_folder(folder) if folder.is_dir() else None
-    if parts is None or parts.tokenizer is None:
+    if parts is None or parts.vocabulary is None:
         raise SpeccError(
             "SPC201",
             reference,

@@ -15,6 +15,7 @@ from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.facts import ModelFacts, TokenFacts
 from specc.checkpoint.plain_tensor import not_finite
 from specc.checkpoint.source import Float32Array, TensorHeader
+from specc.checkpoint.vocabulary import Vocabulary
 from specc.quantize.quantized import QuantizedWeight
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class OpenedCheckpoint:
     Attributes:
         float32_from_header: reads and converts one tensor, in the format's own way.
         quantized_from_header: reads one of `quantized_formats`.
-        built_tokenizer: what `tokenizer()` returns, always the same object.
+        vocabulary: of the tokenizer.
+        tokenizer_from_files: what `tokenizer()` asks, always for the same object.
     """
 
     uri: str
@@ -42,7 +44,8 @@ class OpenedCheckpoint:
     quantized_from_header: Callable[[TensorHeader], QuantizedWeight]
     cache_scales: Mapping[str, TensorHeader]
     quantization_notes: tuple[str, ...]
-    built_tokenizer: Tokenizer | None
+    vocabulary: Vocabulary | None
+    tokenizer_from_files: Callable[[], Tokenizer] | None
 
     def read_float32(self, name: str) -> Float32Array:
         """Return one tensor as float32, of the shape its header states.
@@ -70,8 +73,8 @@ class OpenedCheckpoint:
         return self.quantized_from_header(self.headers[name])
 
     def tokenizer(self) -> Tokenizer | None:
-        """Return the tokenizer, or None when the checkpoint has none."""
-        return self.built_tokenizer
+        """Return the tokenizer, built when it is first asked for, or None when the checkpoint has none."""
+        return None if self.tokenizer_from_files is None else self.tokenizer_from_files()
 
     def with_files(self, extra: tuple[Path, ...]) -> OpenedCheckpoint:
         """Return the checkpoint with more files behind its own, as a chat template of the recipe's."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.facts import ModelFacts, TokenFacts
+from specc.checkpoint.vocabulary import Vocabulary
 from specc.quantize.quantized import QuantizedWeight
 
 Float32Array: TypeAlias = npt.NDArray[np.float32]
@@ -118,5 +119,13 @@ class SourceCheckpoint(Protocol):
             SpeccError: the bytes are damaged.
         """
 
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The tokens of its tokenizer, which needs not be built for that; None when the checkpoint has none."""
+
     def tokenizer(self) -> Any | None:  # noqa: ANN401 - tokenizers.Tokenizer, imported where it is built
-        """Return the `tokenizers.Tokenizer`, or None when the checkpoint has none."""
+        """Return the `tokenizers.Tokenizer`, or None when the checkpoint has none.
+
+        Raises:
+            SpeccError: SPC240 the library refuses it.
+        """

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from specc.checkpoint.vocabulary import Vocabulary
 from specc.errors import SpeccError
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ class TokenizerParts:
     """A tokenizer and what belongs to it, whatever files stated it.
 
     Attributes:
-        tokenizer: encodes plain text without adding anything: beginning-of-sequence is `add_bos`'s affair, truncation
-            and padding are off. None when the checkpoint has none.
-        known_ids: highest id of a token plus one; None without a tokenizer.
+        vocabulary: its tokens; None when the checkpoint has none.
+        tokenizer_from_files: builds the tokenizer, the same object at every call, which encodes plain text without
+            adding anything: beginning-of-sequence is `add_bos`'s affair, truncation and padding are off. None when
+            the checkpoint has none.
         bos_id, eos_id: as the tokenizer states them.
         add_bos: whether encoding plain text puts bos_id first.
         stop_ids: every end-of-sequence id that the tokenizer's files state.
@@ -30,14 +32,19 @@ class TokenizerParts:
         files: what was read, in a stable order.
     """
 
-    tokenizer: Tokenizer | None
-    known_ids: int | None
+    vocabulary: Vocabulary | None
+    tokenizer_from_files: Callable[[], Tokenizer] | None
     bos_id: int | None
     eos_id: int | None
     add_bos: bool
     stop_ids: tuple[int, ...]
     chat_template: str | None
     files: tuple[Path, ...]
+
+    @property
+    def known_ids(self) -> int | None:
+        """Highest id of a token plus one; None without a tokenizer."""
+        return None if self.vocabulary is None else self.vocabulary.known_ids
 
 
 def guarded(place: str, call: Callable[[], T]) -> T:

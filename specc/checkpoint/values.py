@@ -178,11 +178,11 @@ def shortened(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def text_from_file(path: Path, most: int = MAX_JSON_BYTES) -> str:
-    """Return the UTF-8 text of a file of at most `most` bytes.
+def bytes_from_file(path: Path, most: int = MAX_JSON_BYTES) -> bytes:
+    """Return the content of a file of at most `most` bytes.
 
     Raises:
-        SpeccError: SPC206 it cannot be read, SPC210 it is not UTF-8.
+        SpeccError: SPC206 it cannot be read, or is larger.
     """
     try:
         size = path.stat().st_size
@@ -190,7 +190,7 @@ def text_from_file(path: Path, most: int = MAX_JSON_BYTES) -> str:
             raise SpeccError(
                 "SPC206", str(path), f"{size} bytes", f"such a file has at most {most} bytes", "check the download"
             )
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes()
     except OSError as error:
         raise SpeccError(
             "SPC206",
@@ -199,10 +199,26 @@ def text_from_file(path: Path, most: int = MAX_JSON_BYTES) -> str:
             "it is part of the checkpoint",
             "restore the file or its permissions",
         ) from None
+
+
+def text_from_file(path: Path, most: int = MAX_JSON_BYTES) -> str:
+    """Return the UTF-8 text of a file of at most `most` bytes, its lines ended as Python ends them.
+
+    Raises:
+        SpeccError: SPC206 it cannot be read, SPC210 it is not UTF-8.
+    """
+    try:
+        text = bytes_from_file(path, most).decode()
     except UnicodeDecodeError as error:
-        raise SpeccError(
-            "SPC210", str(path), f"not UTF-8 at byte {error.start}", "it must be a text file", "download it again"
-        ) from None
+        raise not_utf8(path, error) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def not_utf8(path: Path, error: UnicodeDecodeError) -> SpeccError:
+    """Return the error for a text file that holds other bytes."""
+    return SpeccError(
+        "SPC210", str(path), f"not UTF-8 at byte {error.start}", "it must be a text file", "download it again"
+    )
 
 
 def values_from_json_file(path: Path) -> Values:

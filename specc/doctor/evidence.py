@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from specc.catalog.gpus import GpuRow
 from specc.checkpoint.config_facts import facts_from_config_file
@@ -16,15 +16,13 @@ from specc.checkpoint.reference import resolved_from_reference
 from specc.checkpoint.shards import INDEX_FILE, headers_from_folder
 from specc.checkpoint.source import SourceCheckpoint, TensorHeader
 from specc.checkpoint.values import Values, values_from_json_file
+from specc.checkpoint.vocabulary import Vocabulary
 from specc.doctor.sizes import Sizes, sizes_from_facts, sizes_from_values
 from specc.errors import SpeccError
 from specc.plan.plan import Plan
 from specc.plan.sources import source_from_choice
 from specc.recipe.models import ModelChoice
 from specc.recipe.schema import Recipe
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 T = TypeVar("T")
 
@@ -39,7 +37,8 @@ class ModelEvidence:
         folder: a folder in Hugging Face's form, or None.
         config: its config.json; None for other formats, or where it is damaged.
         headers: every tensor as stored; None without weights.
-        tokenizer, chat_template: None where there is none.
+        vocabulary: of its tokenizer; None where there is none.
+        chat_template: None where there is none.
         sizes: None where neither checkpoint nor configuration tells them.
         facts: of the model as planning sees it; None for a family that specc does not know, or a damaged checkpoint.
         source: the opened checkpoint; None where it was refused.
@@ -51,7 +50,7 @@ class ModelEvidence:
     folder: Path | None
     config: Values | None
     headers: Mapping[str, TensorHeader] | None
-    tokenizer: Tokenizer | None
+    vocabulary: Vocabulary | None
     chat_template: str | None
     sizes: Sizes | None
     facts: ModelFacts | None
@@ -105,7 +104,7 @@ def model_evidence(
     config = None if folder is None else _tried(lambda: values_from_json_file(folder / CONFIG_FILE), failures)
     if source is not None:
         return ModelEvidence(
-            role, choice, folder, config, source.headers, source.tokenizer(), source.tokens.chat_template,
+            role, choice, folder, config, source.headers, source.vocabulary, source.tokens.chat_template,
             sizes_from_facts(source.facts), source.facts, source, (),
         )  # fmt: skip
     headers = None if folder is None or bare else _tried(lambda: headers_from_folder(folder), failures)
@@ -117,7 +116,7 @@ def model_evidence(
         folder=folder,
         config=config,
         headers=headers,
-        tokenizer=None if parts is None else parts.tokenizer,
+        vocabulary=None if parts is None else parts.vocabulary,
         chat_template=None if parts is None else parts.chat_template,
         sizes=None if config is None else sizes_from_values(config),
         facts=facts,

@@ -35,6 +35,6 @@ def unmet_needs(rule: Rule, evidence: PairEvidence) -> tuple[Need, ...]:
         "draft config": draft is not None and (draft.config is not None or draft.sizes is not None),
         "target headers": target.headers is not None,
         "draft headers": draft is not None and draft.headers is not None,
-        "tokenizers": target.tokenizer is not None and draft is not None and draft.tokenizer is not None,
+        "tokenizers": target.vocabulary is not None and draft is not None and draft.vocabulary is not None,
     }
     return tuple(need for need in rule.needs if not met[need])

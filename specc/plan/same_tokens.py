@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from specc.checkpoint.source import SourceCheckpoint
-from specc.checkpoint.vocabulary import vocabulary_from_tokenizer
+from specc.checkpoint.vocabulary import differing_ids
 from specc.errors import SpeccError
 from specc.recipe.schema import Recipe
 
@@ -19,17 +19,17 @@ def check_same_tokens(recipe: Recipe, target: SourceCheckpoint, draft: SourceChe
         SpeccError: SPC320 with the ids that differ; or one of the two has no tokenizer; or the draft's embedding does
             not cover the ids that the target emits.
     """
-    ours, theirs = _tokens(target), _tokens(draft)
+    ours, theirs = target.vocabulary, draft.vocabulary
     if (ours is None) != (theirs is None):
         bare = "target" if ours is None else "draft"
         raise _different(
             recipe, f"the {bare} has no tokenizer", f"name the tokenizer in {bare}.tokenizer, or take another draft"
         )
-    if ours is not None and theirs is not None and ours != theirs:
-        differing = sorted(i for i in ours.keys() | theirs.keys() if ours.get(i) != theirs.get(i))
-        named = ", ".join(
-            f"{i} is {_shown(ours.get(i))}, in the draft {_shown(theirs.get(i))}" for i in differing[:SHOWN]
-        )
+    differing = [] if ours is None or theirs is None else differing_ids(ours, theirs)
+    if ours is not None and theirs is not None and differing:
+        shown = differing[:SHOWN]
+        here, there = ours.tokens(shown), theirs.tokens(shown)
+        named = ", ".join(f"{i} is {_shown(here.get(i))}, in the draft {_shown(there.get(i))}" for i in shown)
         more = f", and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
         raise _different(
             recipe, f"{len(differing)} ids differ: {named}{more}", "take a draft of the same tokenizer, or draft: ngram"
@@ -41,12 +41,6 @@ def check_same_tokens(recipe: Recipe, target: SourceCheckpoint, draft: SourceChe
     if draft.facts.vocab_size < emitted:
         got = f"the draft has {draft.facts.vocab_size} rows of embedding, the target emits {emitted} ids"
         raise _different(recipe, got, "take a draft of the same vocabulary")
-
-
-def _tokens(source: SourceCheckpoint) -> dict[int, str] | None:
-    """Return the token of each id, padding left out; None without a tokenizer."""
-    tokenizer = source.tokenizer()
-    return None if tokenizer is None else vocabulary_from_tokenizer(tokenizer).tokens
 
 
 def _shown(token: str | None) -> str:

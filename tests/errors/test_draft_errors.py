@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, models
 
 from specc.bundle.drafts import ModelDraftSpec
 from specc.bundle.manifest import EngineSpec, TensorSpec
 from specc.checkpoint.source import TensorHeader
+from specc.checkpoint.vocabulary import Vocabulary
 from specc.errors import SpeccError
 from specc.plan.make import plan_from_recipe
 from specc.recipe.load import recipe_from_text
@@ -31,27 +30,17 @@ gpu: cpu
 WORDS = ["<s>", "</s>", "a", "b", "c"]
 
 
-@dataclass(frozen=True)
-class WordSource(StatedSource):
+def source(words: list[str] | None, *, rows: int = 8, emitted: int | None = None) -> StatedSource:
     """A stated checkpoint whose tokenizer has these tokens; None is no tokenizer."""
-
-    uri: str = "./big"
-    words: tuple[str, ...] | None = tuple(WORDS)
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    def tokenizer(self) -> Tokenizer | None:
-        if self.words is None:
-            return None
-        return Tokenizer(models.WordLevel({word: i for i, word in enumerate(self.words)}, unk_token="<s>"))
-
-
-def source(words: list[str] | None, *, rows: int = 8, emitted: int | None = None) -> WordSource:
     known = emitted or (rows if words is None else len(words))
     facts = replace(SMOLLM2_FACTS, vocab_size=rows, emitted_vocab_size=known)
-    return WordSource(facts=facts, words=None if words is None else tuple(words))
+    ids = None if words is None else {word: i for i, word in enumerate(words)}
+    return StatedSource(
+        uri="./big", facts=facts, vocabulary=None if ids is None else Vocabulary("WordLevel", ids, frozenset())
+    )
 
 
-def refused(target: WordSource, draft: WordSource, text: str = GOOD) -> SpeccError:
+def refused(target: StatedSource, draft: StatedSource, text: str = GOOD) -> SpeccError:
     with pytest.raises(SpeccError) as caught:
         plan_from_recipe(recipe_from_text(text, "r.yaml", ()), target, draft)
     return caught.value

@@ -25,8 +25,8 @@ KERNELS = "specc.plugin.kernels."
 CORE = {
     "speculation": {"numpy"},
     "recipe": {"jinja2", "pydantic", "pydantic_core", "yaml"},
-    "checkpoint": {"numpy", "ml_dtypes", "safetensors", "tokenizers", "jinja2"},
-    "doctor": {"numpy", "tokenizers"},
+    "checkpoint": {"numpy", "ml_dtypes", "safetensors", "tokenizers", "jinja2", "pydantic_core"},
+    "doctor": {"numpy"},
     "quantize": {"numpy", "ml_dtypes"},
     "toolchain": {"numpy", "onnx", "onnx_ir"},
     "plugin": {"numpy"},

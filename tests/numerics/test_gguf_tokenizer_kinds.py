@@ -87,7 +87,7 @@ def test_sentencepiece_merges_by_score(text: str) -> None:
             expected.append(stretch)
         elif stretch:
             expected += merged_by_score(SPACE + stretch.replace(" ", SPACE))
-    assert sentencepiece().tokenizer.encode(text).tokens == expected
+    assert sentencepiece().tokenizer_from_files().encode(text).tokens == expected
 
 
 @given(st.lists(st.sampled_from([w for w in WORDS if "s>" not in w]), max_size=8).map("".join) | st.text(max_size=12))
@@ -95,9 +95,9 @@ def test_sentencepiece_merges_by_score(text: str) -> None:
 def test_sentencepiece_decodes_what_it_encoded(text: str) -> None:
     # the format spells a space with this character, so a text that has it comes back with a space
     expected = text.replace(SPACE, " ")
-    tokenizer = sentencepiece().tokenizer
+    tokenizer = sentencepiece().tokenizer_from_files()
     assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == expected
-    bare = sentencepiece(add_space_prefix=False).tokenizer
+    bare = sentencepiece(add_space_prefix=False).tokenizer_from_files()
     assert bare.decode(bare.encode(text).ids, skip_special_tokens=False) == expected
 
 
@@ -105,7 +105,7 @@ def test_rules_of_sentencepiece_files() -> None:
     parts = sentencepiece()
     assert (parts.add_bos, parts.bos_id, parts.known_ids) == (True, 1, len(pieces()[0]))
     assert not sentencepiece(add_bos_token=False).add_bos
-    assert sentencepiece(add_space_prefix=False).tokenizer.encode("the").tokens[0] != SPACE + "the"
+    assert sentencepiece(add_space_prefix=False).tokenizer_from_files().encode("the").tokens[0] != SPACE + "the"
 
 
 def byte_level(**more: object) -> TokenizerParts:
@@ -133,10 +133,12 @@ def test_splitting_as_transformers_states_it(text: str) -> None:
                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
             ]
         )
-        ours = byte_level(pre=name).tokenizer.pre_tokenizer
+        ours = byte_level(pre=name).tokenizer_from_files().pre_tokenizer
         assert ours.pre_tokenize_str(text) == expected.pre_tokenize_str(text)
     gpt2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    assert byte_level(pre="gpt-2").tokenizer.pre_tokenizer.pre_tokenize_str(text) == gpt2.pre_tokenize_str(text)
+    assert byte_level(pre="gpt-2").tokenizer_from_files().pre_tokenizer.pre_tokenize_str(text) == gpt2.pre_tokenize_str(
+        text
+    )
 
 
 def test_rules_of_byte_level_files() -> None:
@@ -144,17 +146,23 @@ def test_rules_of_byte_level_files() -> None:
     assert not byte_level(pre="llama-bpe", add_bos_token=False).add_bos
     assert not byte_level(pre="qwen2").add_bos
     # Llama 3 takes a piece that is a token whole; the others merge by rank: b+c comes before any a+b
-    assert byte_level(pre="llama-bpe", merges=[]).tokenizer.encode("abc").tokens == ["abc"]
-    assert byte_level(pre="gpt-2").tokenizer.encode("abcab").tokens == ["abc", "a", "b"]
-    assert byte_level(pre="qwen2").tokenizer.encode("e\u0301").ids == byte_level(pre="qwen2").tokenizer.encode("é").ids
-    assert byte_level(pre="gpt-2").tokenizer.encode("e\u0301").ids != byte_level(pre="gpt-2").tokenizer.encode("é").ids
+    assert byte_level(pre="llama-bpe", merges=[]).tokenizer_from_files().encode("abc").tokens == ["abc"]
+    assert byte_level(pre="gpt-2").tokenizer_from_files().encode("abcab").tokens == ["abc", "a", "b"]
+    assert (
+        byte_level(pre="qwen2").tokenizer_from_files().encode("e\u0301").ids
+        == byte_level(pre="qwen2").tokenizer_from_files().encode("é").ids
+    )
+    assert (
+        byte_level(pre="gpt-2").tokenizer_from_files().encode("e\u0301").ids
+        != byte_level(pre="gpt-2").tokenizer_from_files().encode("é").ids
+    )
 
 
 @pytest.mark.parametrize("kind", [3, 4])
 def test_added_tokens_stay_whole(kind: int) -> None:
     tokens = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "<think>"]
     parts = byte_level(pre="gpt-2", tokens=tokens, merges=[], token_type=[1] * 256 + [kind])
-    assert parts.tokenizer.encode("a<think>b").ids[1] == 256
-    assert len(parts.tokenizer.encode("a<think>b").ids) == 3
-    kept = parts.tokenizer.decode([256], skip_special_tokens=True)
+    assert parts.tokenizer_from_files().encode("a<think>b").ids[1] == 256
+    assert len(parts.tokenizer_from_files().encode("a<think>b").ids) == 3
+    kept = parts.tokenizer_from_files().decode([256], skip_special_tokens=True)
     assert kept == ("" if kind == 3 else "<think>")

@@ -13,7 +13,7 @@ from specc.doctor.rule import Rule
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:
     draft = pair.draft
-    if draft is None or pair.target.tokenizer is None or draft.tokenizer is None:
+    if draft is None or pair.target.vocabulary is None or draft.vocabulary is None:
         return
     digests = _digest(pair.target), _digest(draft)
     if digests[0] == digests[1] or "none" in digests:

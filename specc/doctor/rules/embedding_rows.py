@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from specc.checkpoint.vocabulary import vocabulary_from_tokenizer
 from specc.doctor.evidence import PairEvidence
 from specc.doctor.finding import Finding, Fix
 from specc.doctor.rule import Rule
@@ -17,7 +16,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
         if sizes is None:
             continue
         place = pair.recipe.place(model.role, "model")
-        known = 0 if model.tokenizer is None else max(vocabulary_from_tokenizer(model.tokenizer).tokens, default=-1) + 1
+        known = 0 if model.vocabulary is None else model.vocabulary.token_ids
         if known > sizes.vocab_size:
             rows = (
                 (f"ids up to {known - 1}", f"tokenizer of {model.choice.model}"),

@@ -12,9 +12,9 @@ from specc.doctor.rule import Rule
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:
     draft = pair.draft
-    if draft is None or pair.target.tokenizer is None or draft.tokenizer is None:
+    if draft is None or pair.target.vocabulary is None or draft.vocabulary is None:
         return
-    kinds = type(pair.target.tokenizer.model).__name__, type(draft.tokenizer.model).__name__
+    kinds = pair.target.vocabulary.kind, draft.vocabulary.kind
     if kinds[0] == kinds[1]:
         return
     evidence = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from specc.checkpoint.source import SourceCheckpoint
-from specc.checkpoint.vocabulary import vocabulary_from_tokenizer
+from specc.checkpoint.vocabulary import Vocabulary, differing_ids
 from specc.doctor.evidence import ModelEvidence, PairEvidence
 from specc.doctor.finding import Finding, Fix, finding_from_error
 from specc.doctor.rule import Rule
@@ -22,19 +22,19 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
     if draft is None:
         return
     place = pair.recipe.place("draft", "model")
-    if pair.target.tokenizer is None or draft.tokenizer is None:
+    ours, theirs = pair.target.vocabulary, draft.vocabulary
+    if ours is None or theirs is None:
         yield from _without_tokenizers(pair, pair.target.source, draft.source)
         return
-    ours, theirs = (vocabulary_from_tokenizer(t).tokens for t in (pair.target.tokenizer, draft.tokenizer))
-    differing = [] if ours == theirs else sorted(i for i in ours.keys() | theirs.keys() if ours.get(i) != theirs.get(i))
+    differing = differing_ids(ours, theirs)
     if differing:
         evidence = (
             (_listed(ours, differing), f"tokenizer of {pair.target.choice.model}"),
             (_listed(theirs, differing), f"tokenizer of {draft.choice.model}"),
         )
-        yield Finding("SPC320", "error", place, evidence, _verdict(pair, ours, theirs, differing), FIX)
+        yield Finding("SPC320", "error", place, evidence, _verdict(ours, theirs, differing), FIX)
         return
-    yield from _rows(pair, draft, len(ours))
+    yield from _rows(pair, draft, ours.token_count)
 
 
 def _without_tokenizers(
@@ -48,11 +48,9 @@ def _without_tokenizers(
         yield finding_from_error(error)
 
 
-def _verdict(pair: PairEvidence, ours: dict[int, str], theirs: dict[int, str], differing: list[int]) -> str:
-    ids = {token: i for i, token in ours.items()}
-    moved = sum(theirs.get(i) in ids for i in differing)
-    special = _special(pair.target) | _special(pair.draft)
-    specials = sum(i in special for i in differing)
+def _verdict(ours: Vocabulary, theirs: Vocabulary, differing: list[int]) -> str:
+    moved = sum(token in ours.ids for token in theirs.tokens(set(differing)).values())
+    specials = sum(i in ours.added or i in theirs.added for i in differing)
     return (
         f"{len(differing)} ids differ: {moved} tokens stand under another id, {specials} of the ids are special or "
         "added tokens. An id that the draft proposes must stand for the same token in the target."
@@ -77,11 +75,8 @@ def _rows(pair: PairEvidence, draft: ModelEvidence, known: int) -> Iterator[Find
     yield Finding("SPC330", "note", place, rows, message)
 
 
-def _special(model: ModelEvidence | None) -> set[int]:
-    return set() if model is None or model.tokenizer is None else set(model.tokenizer.get_added_tokens_decoder())
-
-
-def _listed(tokens: dict[int, str], ids: list[int]) -> str:
+def _listed(vocabulary: Vocabulary, ids: list[int]) -> str:
+    tokens = vocabulary.tokens(ids[:SHOWN])
     shown = ", ".join(f"{i} is {tokens[i]!r}" if i in tokens else f"no {i}" for i in ids[:SHOWN])
     return shown + (f", {len(ids) - SHOWN} more" if len(ids) > SHOWN else "")
 

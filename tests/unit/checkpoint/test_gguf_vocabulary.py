@@ -46,7 +46,7 @@ def test_end_ids_are_a_union() -> None:
 @pytest.mark.parametrize("model", [None, "none", "no_vocab"])
 def test_files_without_a_tokenizer(model: str | None) -> None:
     found = parts(model=model)
-    assert (found.tokenizer, found.known_ids, found.stop_ids) == (None, None, ())
+    assert (found.vocabulary, found.known_ids, found.stop_ids) == (None, None, ())
 
 
 @pytest.mark.parametrize(
