@@ -48,16 +48,20 @@ def write_bundle(
     """
     specs: list[EngineSpec] = []
     checkpoints: list[CheckpointSpec] = []
+    timing_caches: dict[str, str] = {}
     for made_folder in engines:
         made = engines_in_folder(made_folder)
         specs += [dataclasses.replace(engine, file=f"{made.place}/{engine.file}") for engine in made.engines]
         checkpoints += made.checkpoints
+        if made.timing_cache:
+            timing_caches[made.engines[0].role] = made.timing_cache
         for name in made.files:
             store.place(made_folder / name, folder / made.place / name)
     for name in (TOKENIZER_FILE, TEMPLATE_FILE):
         if (tokenizer / name).is_file():
             store.place(tokenizer / name, folder / TOKENIZER_FOLDER / name)
     write_deployment(plan, folder)
+    lock = dataclasses.replace(lock, timing_caches=timing_caches)
     (folder / PLAN_FILE).write_text(plan_text(plan), encoding="utf-8")
     (folder / LOCK_FILE).write_text(text_from_record(lock), encoding="utf-8")
     manifest = manifest_from_plan(plan, lock, tuple(specs), tokenizer, file_specs(folder, store))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from specc.backends import BACKENDS, CHECKPOINT_BACKENDS
+from specc.backends.aids import KernelsInUse
 from specc.bundle.lock import RecipeLock, SourceFiles, lock_from_sources
 from specc.bundle.store import Store
 from specc.calibrate.texts import texts_from_choice
@@ -19,7 +20,7 @@ from specc.progress import Progress
 from specc.recipe.models import ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
 from specc.stage_keys import StageKeys
-from specc.toolchain import base_toolchain
+from specc.toolchain import CALIBRATION_TOOL, base_toolchain
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Inputs:
         plan: of the model; of the draft it is `build_plan_of_draft`.
         source: the checkpoint that its weights come from.
         texts: that calibration reads; none where no method of the plan looks at activations.
+        kernels: of specc, that verify in the engines; None where native operators do.
+        pinned: timing caches that a lock file asks for, by role.
     """
 
     plan: Plan
@@ -39,19 +42,25 @@ class Inputs:
     store: Store
     progress: Progress
     texts: tuple[str, ...] = ()
+    kernels: KernelsInUse | None = None
+    pinned: Mapping[str, str] = field(default_factory=dict)
 
 
-def lock_from_plan(plan: Plan, sources: Sources, digest_from_file: Callable[[Path], str]) -> RecipeLock:
+def lock_from_plan(
+    plan: Plan, sources: Sources, digest_from_file: Callable[[Path], str], kernels: KernelsInUse | None
+) -> RecipeLock:
     """Return the digests of all sources and the versions of all tools that this build uses.
 
     A build that ends with graphs over the sources' own files takes those that were never read under a name of their
     own, and hashes none of them; its objects are apart from those of builds that publish, whose keys hold digests.
     """
-    backend = BACKENDS.get(plan.backend.name)  # a back end that is only lowered for brings no library
-    toolchain = base_toolchain() | ({} if backend is None else backend.toolchain())
+    toolchain = base_toolchain() | BACKENDS[plan.backend.name].toolchain()
+    draft = build_plan_of_draft(plan)
+    if any(of is not None and of.graph.calibrated_method is not None for of in (plan, draft)):
+        toolchain |= BACKENDS[CALIBRATION_TOOL].toolchain()
     opened = {"target": sources.target} | ({} if sources.draft is None else {"draft": sources.draft})
     files = {role: SourceFiles(source.uri, source.revision, source.files) for role, source in opened.items()}
-    return lock_from_sources(files, toolchain, digest_from_file)
+    return lock_from_sources(files, toolchain, digest_from_file, "" if kernels is None else kernels.digest)
 
 
 def reads_no_weight(plan: Plan, sources: Sources) -> bool:
@@ -77,4 +86,4 @@ def draft_inputs(inputs: Inputs, sources: Sources, recipe: Recipe, base: Path) -
         return ()
     texts = calibration_texts(plan, recipe.draft, base) if isinstance(recipe.draft, ModelDraft) else ()
     keys = StageKeys(plan, inputs.lock, source="draft", texts=texts)
-    return (replace(inputs, plan=plan, source=sources.draft, keys=keys, texts=texts),)
+    return (replace(inputs, plan=plan, source=sources.draft, keys=keys, texts=texts, kernels=None),)

@@ -18,11 +18,13 @@ from pathlib import Path
 
 from specc.assembly import write_bundle
 from specc.backends import CHECKPOINT_BACKENDS, ENGINE_BACKENDS
-from specc.backends.engine_list import write_checkpoint_list, write_engine_list
+from specc.backends.aids import BuildAids, kernels_for_plan, timings_of_machine
+from specc.backends.elsewhere import built_elsewhere, missing_builder
+from specc.backends.engine_list import engines_in_folder, write_checkpoint_list, write_engine_list
 from specc.backends.outline import written_outline
 from specc.bundle.disk import replace_text
 from specc.bundle.failures import coded_failures
-from specc.bundle.lock import LOCK_FILE, check_lock, pending_files, read_lock
+from specc.bundle.lock import LOCK_FILE, RecipeLock, check_lock, pending_files, read_lock
 from specc.bundle.publish import publish_bundle, staging_folder
 from specc.bundle.store import Store
 from specc.calibrate.calibrated import reference_plan, write_calibration
@@ -35,7 +37,7 @@ from specc.deploy.write import write_deployment
 from specc.inputs import Inputs, calibration_texts, draft_inputs, lock_from_plan, reads_no_weight
 from specc.lower.graphs import lowered_in_folder, write_graphs
 from specc.lower.weights import weight_bytes, write_weights
-from specc.plan.choices import check_compiles, choices_from_recipe
+from specc.plan.choices import choices_from_recipe
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.make import plan_from_recipe, plan_text
 from specc.plan.outlook import Given
@@ -63,6 +65,7 @@ class BuildRequest:
         lock: the lock file; None is that of the bundle at the destination.
         offline: the hub is not asked.
         rehash: remembered digests are not trusted.
+        kernels: folder that `specc kernels build` made; None looks into the store, and compiles what is not there.
     """
 
     recipe: Path
@@ -73,6 +76,7 @@ class BuildRequest:
     lock: Path | None
     offline: bool
     rehash: bool
+    kernels: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -104,9 +108,7 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
         SpeccError: whatever a stage refuses.
     """
     recipe = recipe_from_file(request.recipe, request.overrides)
-    choices = choices_from_recipe(recipe)  # refuses what this version cannot build before a checkpoint is fetched
-    if request.stop_after not in ("plan", "lower"):
-        check_compiles(recipe, choices.backend)
+    choices_from_recipe(recipe)  # refuses what this version cannot build before a checkpoint is fetched
     sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
     plan = plan_from_recipe(recipe, sources.target, sources.draft, Given(machine=remembered_machine()))
     check_required(recipe, sum(item.bytes for item in plan.memory), plan.prediction)
@@ -118,15 +120,20 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
         return BuildResult(plan, written_layout(plan, sources, request.out), changed=True)
     with Store(rehash=request.rehash, on_wait=on_wait, progress=progress) as store:
         pending = request.stop_after == "lower" and not request.locked and reads_no_weight(plan, sources)
-        lock = lock_from_plan(plan, sources, store.digests.identity if pending else store.digests.sha256)
-        if request.locked:
-            lock_file = request.lock or destination / LOCK_FILE
-            check_lock(read_lock(lock_file), lock, str(lock_file))
+        compiles = request.stop_after != "lower"
+        lacks = missing_builder(plan) if compiles else ()
+        kernels = kernels_for_plan(plan, request.kernels, store, progress) if compiles and not lacks else None
+        lock = lock_from_plan(plan, sources, store.digests.identity if pending else store.digests.sha256, kernels)
+        locked = locked_from_request(request, destination, lock)
         texts = calibration_texts(plan, recipe.target, request.recipe.parent)
-        inputs = Inputs(plan, sources.target, lock, StageKeys(plan, lock, texts=texts), store, progress, texts)
+        keys = StageKeys(plan, lock, texts=texts)
+        pinned = {} if locked is None else locked.timing_caches
+        inputs = Inputs(plan, sources.target, lock, keys, store, progress, texts, kernels, pinned)
         models = (inputs, *draft_inputs(inputs, sources, recipe, request.recipe.parent))
-        if request.stop_after == "lower":
+        if lacks or not compiles:
             lowered = tuple(lowered_from_plan(model) for model in models)
+            if lacks:
+                raise built_elsewhere(plan, lacks, request.kernels, store, progress)
             return BuildResult(plan, lowered[0], changed=True, pending=pending_files(lock))
         tokenizer = tokenizer_from_source(inputs)  # first: nothing before this has built it, and compiling takes long
         engines = tuple(compiled_from_plan(model) for model in models)
@@ -161,6 +168,20 @@ def written_layout(plan: Plan, sources: Sources, out: Path) -> Path:
     if draft is not None and sources.draft is not None:
         models.append((draft, sources.draft))
     return written_outline(CHECKPOINT_BACKENDS.get(plan.backend.name), plan, models, out, write_deployment)
+
+
+def locked_from_request(request: BuildRequest, destination: Path, lock: RecipeLock) -> RecipeLock | None:
+    """Return the lock file that the build is held against; None without `--locked`.
+
+    Raises:
+        SpeccError: SPC610 something differs; or what `read_lock` raises.
+    """
+    if not request.locked:
+        return None
+    file = request.lock or destination / LOCK_FILE
+    locked = read_lock(file)
+    check_lock(locked, lock, str(file))
+    return locked
 
 
 def lowered_from_plan(inputs: Inputs) -> Path:
@@ -238,15 +259,22 @@ def graphs_from_plan(inputs: Inputs) -> Path:
 
 
 def engines_from_graphs(inputs: Inputs) -> Path:
-    """Store the engines that the back end compiles."""
+    """Store the engines that the back end compiles, by the timings of a lock file where it names some."""
+    plan, store = inputs.plan, inputs.store
+    backend = ENGINE_BACKENDS[plan.backend.name]
+    here, pinned = backend.here(), inputs.pinned.get(plan.graph.role, "")
+    found = store.find(inputs.keys.engines(here)) if pinned else None
+    if found is not None and engines_in_folder(found).timing_cache == pinned:
+        return found
+    timings = timings_of_machine(store, here, pinned or None)
 
     def produce(folder: Path) -> None:
         lowered = lowered_in_folder(graphs_from_plan(inputs))
-        backend = ENGINE_BACKENDS[inputs.plan.backend.name]
-        engines = backend.engines_from_lowered(lowered, inputs.plan, folder, inputs.store.place, inputs.progress)
-        write_engine_list(engines, folder)
+        aids = BuildAids(inputs.kernels, timings)
+        engines = backend.engines_from_lowered(lowered, plan, folder, store.place, inputs.progress, aids=aids)
+        write_engine_list(engines, folder, "" if timings is None else timings.digest)
 
-    return inputs.store.obtain(inputs.keys.engines, produce, f"engines of {inputs.plan.name}")
+    return store.obtain(inputs.keys.engines(here, pinned), produce, f"engines of {plan.name}")
 
 
 def tokenizer_from_source(inputs: Inputs) -> Path:

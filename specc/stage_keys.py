@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from specc.bundle.digests import key_from_parts
@@ -9,6 +11,7 @@ from specc.bundle.lock import RecipeLock
 from specc.bundle.manifest import EngineRole
 from specc.bundle.record import json_from_record
 from specc.plan.plan import Plan
+from specc.toolchain import BASE_TOOLS, CALIBRATION_TOOL
 
 
 class StageKeys:
@@ -25,7 +28,11 @@ class StageKeys:
         self, plan: Plan, lock: RecipeLock, source: EngineRole = "target", texts: tuple[str, ...] = ()
     ) -> None:
         self._plan = plan
-        self._toolchain = lock.toolchain
+        self._lock = lock
+        calibrates = plan.graph.calibrated_method is not None
+        # The library that builds engines shapes no lowering: this is the same on a machine that lacks it.
+        shaping = (*BASE_TOOLS, CALIBRATION_TOOL) if calibrates else BASE_TOOLS
+        self._shaping = {name: version for name, version in lock.toolchain.items() if name in shaping}
         self._texts = texts
         self._sources: dict[str, Any] = {source: {file.name: file.sha256 for file in lock.sources[source].files}}
 
@@ -69,21 +76,34 @@ class StageKeys:
         }
         return self._key("graphs", parts)
 
-    @property
-    def engines(self) -> str:
-        """Key of the engines: the graphs, the profiles and the SMs."""
-        return self._key("engines", {"graphs": self.graphs, "backend": json_from_record(self._plan.backend)})
+    def engines(self, here: Mapping[str, str], timing_cache: str = "") -> str:
+        """Key of the engines: the graphs, the profiles, the SMs, and what of the machine shapes them.
+
+        Args:
+            here: see `EngineBackend.here`.
+            timing_cache: digest of the timings that a lock file asks for.
+        """
+        backend = self._plan.backend
+        timeless = replace(backend, builder=replace(backend.builder, seconds=None))
+        parts = {
+            "graphs": self.graphs,
+            "backend": json_from_record(timeless),
+            "here": dict(here),
+            "kernels": self._lock.kernels if self._plan.graph.verification == "plugin" else "",
+            "timing_cache": timing_cache,
+        }
+        return self._built_key("engines", parts)
 
     def part(self, file: str) -> str:
         """Key of one file of a checkpoint: sources, the model, how it is laid out. Not gamma, not the limits."""
-        return self._key("checkpoint part", {**self._laid_out(), "file": file})
+        return self._built_key("checkpoint part", {**self._laid_out(), "file": file})
 
     @property
     def checkpoint(self) -> str:
         """Key of a checkpoint: its parts, and the facts that its configuration states."""
         trtllm = self._plan.backend.trtllm
         loader = None if trtllm is None else {"flow": trtllm.flow, "version": trtllm.version}
-        return self._key("checkpoint", {**self._laid_out(), "loader": loader})
+        return self._built_key("checkpoint", {**self._laid_out(), "loader": loader})
 
     def _laid_out(self) -> dict[str, Any]:
         plan = self._plan
@@ -102,4 +122,7 @@ class StageKeys:
         return self._key("tokenizer", {"tokens": json_from_record(self._plan.target.tokens)})
 
     def _key(self, stage: str, parts: dict[str, Any]) -> str:
-        return key_from_parts({"stage": stage, "sources": self._sources, "toolchain": self._toolchain, **parts})
+        return key_from_parts({"stage": stage, "sources": self._sources, "toolchain": self._shaping, **parts})
+
+    def _built_key(self, stage: str, parts: dict[str, Any]) -> str:
+        return self._key(stage, {**parts, "builders": self._lock.toolchain})

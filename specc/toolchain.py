@@ -6,8 +6,14 @@ import hashlib
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from specc.version import __version__
+
+BASE_TOOLS: Final = ("specc", "python", "onnx", "onnx-ir", "numpy")
+"""What shapes every lowering; a library that only builds engines shapes none."""
+CALIBRATION_TOOL: Final = "onnxruntime"
+"""What runs the graph that calibration looks into."""
 
 
 @cache
@@ -22,15 +28,11 @@ def specc_identity() -> str:
 
 
 def base_toolchain() -> dict[str, str]:
-    """Return the versions that shape every lowering: specc, Python, onnx, onnx-ir and NumPy."""
+    """Return the versions of BASE_TOOLS."""
     import numpy as np
     import onnx
     import onnx_ir
 
-    return {
-        "specc": specc_identity(),
-        "python": ".".join(map(str, sys.version_info[:2])),
-        "onnx": onnx.__version__,
-        "onnx-ir": onnx_ir.__version__,
-        "numpy": np.__version__,
-    }
+    python = ".".join(map(str, sys.version_info[:2]))
+    versions = specc_identity(), python, onnx.__version__, onnx_ir.__version__, np.__version__
+    return dict(zip(BASE_TOOLS, versions, strict=True))

@@ -10,9 +10,12 @@ import ctypes
 import importlib
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -80,12 +83,59 @@ class Registry:
         return self.creators[name, version, namespace]
 
 
-@contextmanager
-def layer(folder: Path) -> Iterator[tuple[ModuleType, ModuleType, Registry]]:
-    """Give `tensorrt`, `tensorrt.plugin` and a registry; afterwards no module `tensorrt` is there, as before.
+@dataclass(frozen=True)
+class Layer:
+    """The modules of the layer, and the registry it registers with."""
 
-    Once a process: the layer keeps what was registered.
+    modules: dict[str, ModuleType]
+    registry: Registry
+    classes: dict[str, Any]
+
+    @property
+    def trt(self) -> ModuleType:
+        return self.modules["tensorrt"]
+
+    @property
+    def trtp(self) -> ModuleType:
+        return self.modules["tensorrt.plugin"]
+
+
+@contextmanager
+def layer() -> Iterator[Layer]:
+    """Give `tensorrt` and `tensorrt.plugin`; afterwards no module `tensorrt` is there, as before.
+
+    They are made once a process: the layer keeps what was registered.
     """
+    assert "tensorrt" not in sys.modules
+    made = _made_layer()
+    sys.modules.update(made.modules)
+    try:
+        yield made
+    finally:
+        for name in made.modules:
+            del sys.modules[name]
+
+
+@cache
+def _made_layer() -> Layer:
+    with tempfile.TemporaryDirectory() as folder:
+        _load_libraries(Path(folder))
+        bindings = importlib.import_module("tensorrt_bindings")
+    trt = sys.modules["tensorrt"] = bindings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("tensorrt.plugin")
+    registry, classes = Registry(), dict(vars(trt))
+    trt.get_plugin_registry = lambda: registry  # type: ignore[attr-defined]
+    trt.IDimensionExpr = Expression  # type: ignore[attr-defined]
+    trt.DimsExprs = lambda length: [None] * length  # type: ignore[attr-defined]
+    tensor = sys.modules["tensorrt.plugin._tensor"]
+    tensor.SymExprImpl = lambda expression: expression._expr  # type: ignore[attr-defined]
+    names = [name for name in sys.modules if name.split(".")[0] == "tensorrt"]
+    return Layer({name: sys.modules.pop(name) for name in names}, registry, classes)
+
+
+def _load_libraries(folder: Path) -> None:
     source = folder / "nothing.c"
     source.write_text(SOURCE)
     for name in LIBRARIES:
@@ -93,20 +143,8 @@ def layer(folder: Path) -> Iterator[tuple[ModuleType, ModuleType, Registry]]:
         built = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{file}", "-o", str(folder / file), str(source)]
         subprocess.run(built, check=True)
         ctypes.CDLL(str(folder / file), mode=ctypes.RTLD_GLOBAL)
-    bindings = importlib.import_module("tensorrt_bindings")
-    assert "tensorrt" not in sys.modules
-    trt = sys.modules["tensorrt"] = bindings
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trtp = importlib.import_module("tensorrt.plugin")
-    registry = Registry()
-    trt.get_plugin_registry = lambda: registry  # type: ignore[attr-defined]
-    trt.IDimensionExpr = Expression  # type: ignore[attr-defined]
-    trt.DimsExprs = lambda length: [None] * length  # type: ignore[attr-defined]
-    tensor = sys.modules["tensorrt.plugin._tensor"]
-    tensor.SymExprImpl = lambda expression: expression._expr  # type: ignore[attr-defined]
-    try:
-        yield trt, trtp, registry
-    finally:
-        for name in [name for name in sys.modules if name.split(".")[0] == "tensorrt"]:
-            del sys.modules[name]
+
+
+def real_classes() -> dict[str, Any]:
+    """Return the classes of the package itself, whatever stands in for them at the moment."""
+    return _made_layer().classes

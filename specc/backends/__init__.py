@@ -8,10 +8,12 @@ from specc.backends.backend import Backend, CheckpointBackend, EngineBackend
 from specc.backends.onnxruntime import OnnxRuntimeBackend
 from specc.backends.tensorrt import TensorRtBackend
 from specc.backends.tensorrt_llm.backend import TensorRtLlmBackend
+from specc.backends.tensorrt_rows import TENSORRT, TENSORRT_RTX
 
 ENGINE_BACKENDS: Final[dict[str, EngineBackend]] = {
     "onnxruntime": OnnxRuntimeBackend(),
-    "tensorrt-rtx": TensorRtBackend(),
+    "tensorrt-rtx": TensorRtBackend(TENSORRT_RTX),
+    "tensorrt": TensorRtBackend(TENSORRT),
 }
 CHECKPOINT_BACKENDS: Final[dict[str, CheckpointBackend]] = {
     "tensorrt-llm": TensorRtLlmBackend(),

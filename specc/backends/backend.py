@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from specc.backends.aids import NO_AIDS, BuildAids
 from specc.bundle.manifest import CheckpointSpec, EngineSpec
 from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.lowered import Lowered
@@ -28,8 +29,21 @@ class Backend(Protocol):
 class EngineBackend(Backend, Protocol):
     """A builder of engines over graphs of specc's own."""
 
+    def missing(self, plan: Plan) -> tuple[str, ...]:
+        """Return what this machine lacks to build the engines of a plan, in words; nothing where it lacks nothing."""
+
+    def here(self) -> dict[str, str]:
+        """Return what of this machine shapes the engines; nothing where they are the same wherever they are built."""
+
     def engines_from_lowered(
-        self, lowered: Lowered, plan: Plan, folder: Path, place: Place, progress: Progress
+        self,
+        lowered: Lowered,
+        plan: Plan,
+        folder: Path,
+        place: Place,
+        progress: Progress,
+        *,
+        aids: BuildAids = NO_AIDS,
     ) -> tuple[EngineSpec, ...]:
         """Build the engines into `folder` (empty, exists) and return their specs; `file` is relative to `folder`.
 

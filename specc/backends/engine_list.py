@@ -22,17 +22,19 @@ class EngineList:
         files: all files of it, relative to the folder.
         checkpoints: of the folder; their `folder` is that of the bundle.
         place: folder of the bundle that the files go to.
+        timing_cache: digest of the timings that the builder chose kernels by; empty where it times nothing.
     """
 
     engines: tuple[EngineSpec, ...]
     files: tuple[str, ...]
     checkpoints: tuple[CheckpointSpec, ...] = ()
     place: str = ENGINES_FOLDER
+    timing_cache: str = ""
 
 
-def write_engine_list(engines: tuple[EngineSpec, ...], folder: Path) -> None:
-    """Write the specs of the engines in a folder, and the names of the files that lie there."""
-    _write(EngineList(engines, _files(folder)), folder)
+def write_engine_list(engines: tuple[EngineSpec, ...], folder: Path, timing_cache: str = "") -> None:
+    """Write the specs of the engines in a folder, the names of the files that lie there, and the timings' digest."""
+    _write(EngineList(engines, _files(folder), timing_cache=timing_cache), folder)
 
 
 def write_checkpoint_list(checkpoint: CheckpointSpec, folder: Path) -> None:

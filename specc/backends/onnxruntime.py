@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from specc.backends.aids import NO_AIDS, BuildAids
 from specc.bundle.manifest import EngineSpec
 from specc.errors import SpeccError
 from specc.lower.lowered import Lowered, LoweredGraph
@@ -45,8 +46,23 @@ class OnnxRuntimeBackend:
                 "pip install 'specc[cpu]'",
             ) from error
 
+    def missing(self, plan: Plan) -> tuple[str, ...]:  # noqa: ARG002 - the form of a back end
+        """Return nothing: its engines are made anywhere."""
+        return ()
+
+    def here(self) -> dict[str, str]:
+        """Return nothing: its engines are the same wherever they are made."""
+        return {}
+
     def engines_from_lowered(
-        self, lowered: Lowered, plan: Plan, folder: Path, place: Place, progress: Progress
+        self,
+        lowered: Lowered,
+        plan: Plan,
+        folder: Path,
+        place: Place,
+        progress: Progress,
+        *,
+        aids: BuildAids = NO_AIDS,  # noqa: ARG002
     ) -> tuple[EngineSpec, ...]:
         """Place graphs and weights in `folder` and run each graph once on one token.
 

@@ -1,4 +1,4 @@
-"""From a parsed network to the bytes of an engine: targets, profiles, progress, and the builder's refusals."""
+"""From a parsed network to the bytes of an engine: targets, profiles, limits, and the builder's refusals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from specc.backends.aids import Timings
+from specc.backends.tensorrt_monitor import BuildWatch, build_monitor, interrupts_noted
 from specc.backends.tensorrt_network import TensorRt, Vendor
+from specc.backends.tensorrt_rows import TensorRtLibraryRow
+from specc.backends.tensorrt_timings import attached_timings, keep_timings
 from specc.bundle.manifest import Dimension, ProfileSpec
 from specc.errors import SpeccError
 from specc.lower.lowered import LoweredGraph
@@ -43,17 +47,21 @@ class BuildSetup:
 
     Attributes:
         trt: the library.
+        row: which of the two it is.
         builder: that made the network.
         logger: the builder's, see `collecting_logger`.
         target: the file the engine will become, for messages.
         progress: told the builder's own top-level steps.
+        timings: of earlier builds; None for a library that times nothing.
     """
 
     trt: TensorRt
+    row: TensorRtLibraryRow
     builder: Vendor
     logger: Vendor
     target: Path
     progress: Progress
+    timings: Timings | None
 
 
 def built_engine(setup: BuildSetup, network: Vendor, graph: LoweredGraph, plan: BackendPlan) -> Vendor:
@@ -63,26 +71,47 @@ def built_engine(setup: BuildSetup, network: Vendor, graph: LoweredGraph, plan: 
         setup: library, builder and where they report to.
         network: checked.
         graph: names the inputs that profiles are for.
-        plan: profiles and compute capabilities.
+        plan: profiles, compute capabilities, and what the builder may take.
 
     Raises:
-        SpeccError: SPC523 the builder refused, SPC524 a GPU lacks an element type, SPC525 the library knows no such
-            GPU.
+        SpeccError: SPC506 it took too long, SPC523 the builder refused, SPC524 a GPU lacks an element type, SPC525 the
+            library knows no such GPU.
         KeyboardInterrupt: the user stopped the build.
     """
-    trt, builder = setup.trt, setup.builder
-    config = builder.create_builder_config()
-    set_targets(trt, config, plan.compute_capabilities)
-    for spec in plan.profiles:
-        config.add_optimization_profile(_profile(builder, graph, spec))
-    monitor = _monitor(trt, f"build {setup.target.name}", setup.progress)
+    config = config_from_plan(setup, graph, plan)
+    timed = None if setup.timings is None else attached_timings(config, setup.timings)
+    watch = BuildWatch(f"build {setup.target.name}", setup.progress, plan.builder.seconds)
+    monitor = build_monitor(setup.trt, watch)  # lives as long as the build
     config.progress_monitor = monitor
-    engine = builder.build_serialized_network(network, config)
-    if monitor.interrupted:
-        raise KeyboardInterrupt
+    with interrupts_noted(watch):
+        engine = setup.builder.build_serialized_network(network, config)
+    if watch.stopped is not None:
+        raise watch.stopped
     if engine is None:
-        raise _refusal(trt, setup.logger.messages, setup.target, plan.compute_capabilities)
+        raise _refusal(setup.trt, setup.logger.messages, setup.target, plan.compute_capabilities)
+    if setup.timings is not None and timed is not None:
+        keep_timings(config, setup.timings, timed)
     return engine
+
+
+def config_from_plan(setup: BuildSetup, graph: LoweredGraph, plan: BackendPlan) -> Vendor:
+    """Return the builder's configuration; what the plan leaves to the library is not touched.
+
+    Raises:
+        SpeccError: SPC525 the library knows no such GPU.
+    """
+    trt, config = setup.trt, setup.builder.create_builder_config()
+    if setup.row.ahead:
+        set_targets(trt, config, plan.compute_capabilities)
+    if plan.builder.hardware_compatibility != "none":
+        level = plan.builder.hardware_compatibility.replace("-", "_").upper()
+        config.hardware_compatibility_level = trt.HardwareCompatibilityLevel.__members__[level]
+    if plan.builder.memory_bytes is not None:
+        for pool in setup.row.memory_pools:
+            config.set_memory_pool_limit(trt.MemoryPoolType.__members__[pool], plan.builder.memory_bytes)
+    for spec in plan.profiles:
+        config.add_optimization_profile(_profile(setup.builder, graph, spec))
+    return config
 
 
 def set_targets(trt: TensorRt, config: Vendor, compute_capabilities: tuple[str, ...]) -> None:
@@ -123,42 +152,6 @@ def _profile(builder: Vendor, graph: LoweredGraph, spec: ProfileSpec) -> Vendor:
     for tensor in graph.inputs:
         profile.set_shape(tensor.name, *(shape(tensor.shape, which) for which in range(3)))
     return profile
-
-
-def _monitor(trt: TensorRt, what: str, progress: Progress) -> Vendor:
-    """Return a monitor that passes on the steps of the outermost phase and ends the build on an interrupt.
-
-    An exception must not travel through the builder, and its callbacks are the only Python that runs during a build.
-    """
-
-    class Monitor(trt.IProgressMonitor):  # type: ignore[misc]
-        def __init__(self) -> None:
-            trt.IProgressMonitor.__init__(self)
-            self.interrupted = False
-            self._outermost: tuple[str, int] | None = None
-
-        def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
-            if parent_phase is None:
-                self._outermost = phase_name, num_steps
-                self._report(0)
-
-        def phase_finish(self, phase_name: str) -> None:
-            if self._outermost is not None and phase_name == self._outermost[0]:
-                self._report(self._outermost[1])
-
-        def step_complete(self, phase_name: str, step: int) -> bool:
-            if self._outermost is not None and phase_name == self._outermost[0]:
-                self._report(step + 1)
-            return not self.interrupted
-
-        def _report(self, done: int) -> None:
-            assert self._outermost is not None
-            try:
-                progress(what, done, self._outermost[1])
-            except KeyboardInterrupt:
-                self.interrupted = True
-
-    return Monitor()
 
 
 def _refusal(trt: TensorRt, messages: list[str], target: Path, compute_capabilities: tuple[str, ...]) -> SpeccError:

@@ -17,8 +17,15 @@ Vendor: TypeAlias = Any
 _ATTENTION_INPUTS_WITH_MASK = 4
 
 
-def network_from_file(trt: TensorRt, builder: Vendor, logger: Vendor, path: Path) -> Vendor:
+def network_from_file(trt: TensorRt, builder: Vendor, logger: Vendor, path: Path, page: str) -> Vendor:
     """Parse an ONNX file, with its external data, into a strongly typed network.
+
+    Args:
+        trt: the library.
+        builder: of it.
+        logger: the builder's.
+        path: of the graph.
+        page: of docs/, that says which version was tested.
 
     Raises:
         SpeccError: SPC520 with every node the parser refused.
@@ -34,11 +41,13 @@ def network_from_file(trt: TensorRt, builder: Vendor, logger: Vendor, path: Path
         str(path),
         f"The parser of {trt.__name__} {trt.__version__} refuses {'; '.join(nodes)}",
         "An engine is built from what the parser understands.",
-        "Install the version that specc was tested with (docs/tensorrt-rtx.md); if it is that, report this message.",
+        f"Install the version that specc was tested with ({page}); if it is that, report this message.",
     )
 
 
-def check_network(trt: TensorRt, network: Vendor, graph: LoweredGraph, vocab_sizes: tuple[int, ...]) -> None:
+def check_network(
+    trt: TensorRt, network: Vendor, graph: LoweredGraph, vocab_sizes: tuple[int, ...], *, plugins: int
+) -> None:
     """Check that parsing lost nothing of the graph, as far as a network shows it.
 
     Args:
@@ -46,10 +55,11 @@ def check_network(trt: TensorRt, network: Vendor, graph: LoweredGraph, vocab_siz
         network: parsed from the graph's file.
         graph: the ABI's tensors as the lowered graph has them.
         vocab_sizes: sizes that no output but `logits` may have.
+        plugins: operators of specc that it must have.
 
     Raises:
-        SpeccBug: a cache is not updated in place, an attention lost its mask, a tensor of the ABI is missing or of
-            another dtype or shape, or an output has the vocabulary in its shape.
+        SpeccBug: a cache is not updated in place, an attention lost its mask, an operator of specc is not there, a
+            tensor of the ABI is missing or of another dtype or shape, or an output has the vocabulary in its shape.
     """
     layers = [network.get_layer(i) for i in range(network.num_layers)]
     kinds = Counter(layer.type for layer in layers)
@@ -60,6 +70,8 @@ def check_network(trt: TensorRt, network: Vendor, graph: LoweredGraph, vocab_siz
             f"{graph.file} has {len(graph.caches)} caches, its network {updates} cache updates and "
             f"{len(attentions)} attentions for {graph.steps} steps"
         )
+    if kinds[trt.LayerType.PLUGIN_V3] != plugins:
+        raise SpeccBug(f"{graph.file} has {plugins} operators of specc, its network {kinds[trt.LayerType.PLUGIN_V3]}")
     for layer in attentions:
         if layer.num_inputs < _ATTENTION_INPUTS_WITH_MASK or layer.get_input(_ATTENTION_INPUTS_WITH_MASK - 1) is None:
             raise SpeccBug(f"{layer.name} has lost its mask")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -47,12 +47,16 @@ class RecipeLock:
         specc_version: the specc that built.
         sources: by role in the recipe: `target`, `draft`, `tokenizer`.
         toolchain: library name to version.
+        kernels: digest of the kernels of specc inside the engines; empty where there are none.
+        timing_caches: by the role of an engine, digest of the timings that its builder chose kernels by.
     """
 
     schema: int
     specc_version: str
     sources: dict[str, LockedSource]
     toolchain: dict[str, str]
+    kernels: str = ""
+    timing_caches: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,10 @@ class SourceFiles:
 
 
 def lock_from_sources(
-    sources: Mapping[str, SourceFiles], toolchain: Mapping[str, str], digest_from_file: Callable[[Path], str]
+    sources: Mapping[str, SourceFiles],
+    toolchain: Mapping[str, str],
+    digest_from_file: Callable[[Path], str],
+    kernels: str = "",
 ) -> RecipeLock:
     """Return the lock of what a build is about to use.
 
@@ -73,12 +80,13 @@ def lock_from_sources(
         sources: by role.
         toolchain: library name to version.
         digest_from_file: of `DigestMemory`: `sha256`, or `identity` where nothing is published.
+        kernels: digest of specc's own kernels.
 
     Raises:
         SpeccError: SPC609 or SPC612 a file cannot be read.
     """
     locked = {role: _locked_source(source, digest_from_file) for role, source in sorted(sources.items())}
-    return RecipeLock(LOCK_SCHEMA, __version__, locked, dict(sorted(toolchain.items())))
+    return RecipeLock(LOCK_SCHEMA, __version__, locked, dict(sorted(toolchain.items())), kernels)
 
 
 def pending_files(lock: RecipeLock) -> tuple[str, ...]:
@@ -157,6 +165,8 @@ def _differences(lock: RecipeLock, actual: RecipeLock) -> Iterator[str]:
     if lock.specc_version != actual.specc_version:
         yield f"specc is {actual.specc_version}, locked is {lock.specc_version}"
     yield from _table_differences("", lock.toolchain, actual.toolchain)
+    if lock.kernels != actual.kernels:
+        yield f"the kernels are {actual.kernels[:12] or 'absent'}, locked are {lock.kernels[:12] or 'none'}"
     for role in sorted({*lock.sources, *actual.sources}):
         here, there = actual.sources.get(role), lock.sources.get(role)
         if here is None or there is None:

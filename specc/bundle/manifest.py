@@ -29,6 +29,7 @@ MACHINE_CODE_FORMATS: Final[tuple[EngineFormat, ...]] = ("tensorrt-rtx", "tensor
 Numerics: TypeAlias = Literal["fastest", "invariant"]
 AcceptanceMode: TypeAlias = Literal["greedy", "coupled", "rejection", "block", "typical"]
 VerificationLowering: TypeAlias = Literal["native", "plugin"]
+HardwareCompatibility: TypeAlias = Literal["none", "ampere-plus", "same-compute-capability"]
 FinishReason: TypeAlias = Literal["stop", "length", "context"]
 
 
@@ -106,6 +107,8 @@ class EngineSpec:
         library: version of the library that built it, as that library says it; empty where any version loads it.
         batch_buckets: ascending B that a runtime pads calls to, since an execution context is to keep its shapes; empty
             where any B serves.
+        kernels: digest of specc's kernels in it; empty where there are none.
+        built_on: the GPU that the builder timed its kernels on; empty for engines that are built ahead.
     """
 
     role: EngineRole
@@ -125,6 +128,8 @@ class EngineSpec:
     verification: VerificationLowering = "native"
     library: str = ""
     batch_buckets: tuple[int, ...] = ()
+    kernels: str = ""
+    built_on: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@
     aside/                   damaged or collected objects on their way out
     locks/<key>.build        held exclusively while the object is made
     locks/<key>.use          shared by every open Store that returned the object; collecting needs it exclusively
+    labels/<label>           the digest of the newest version of a file that builds add to, see `growing.py`
+    locks/<label>.label      held exclusively while a version is added
     digests                  remembered digests
 
 Locks end with their process, so whatever lies in staging under a free lock was abandoned.
@@ -50,6 +52,11 @@ class StoreFolders:
     root: Path
 
     @property
+    def all(self) -> tuple[Path, ...]:
+        """Every folder that a store has from the beginning."""
+        return self.objects, self.staging, self.aside, self.labels, self.locks
+
+    @property
     def digests(self) -> Path:
         """Remembered digests."""
         return self.root / "digests"
@@ -70,6 +77,11 @@ class StoreFolders:
         return self.root / "aside"
 
     @property
+    def labels(self) -> Path:
+        """Newest versions of files that builds add to."""
+        return self.root / "labels"
+
+    @property
     def locks(self) -> Path:
         """Lock files."""
         return self.root / "locks"
@@ -85,6 +97,10 @@ class StoreFolders:
     def use_lock(self, key: str) -> Path:
         """Shared by whoever uses the object."""
         return self.locks / f"{key}.use"
+
+    def label_lock(self, label: str) -> Path:
+        """Held exclusively by whoever adds a version."""
+        return self.locks / f"{label}.label"
 
 
 def cache_folder() -> Path:

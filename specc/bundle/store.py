@@ -53,7 +53,7 @@ class Store:
         self._making: dict[str, int] = {}
         self._guard = threading.Lock()
         with coded_failures(self.folders.root):
-            for folder in (self.folders.objects, self.folders.staging, self.folders.aside, self.folders.locks):
+            for folder in self.folders.all:
                 folder.mkdir(parents=True, exist_ok=True)
         self.digests = DigestMemory(self.folders.digests, rehash, progress)
         sweep(self.folders, self.digests)
@@ -112,6 +112,20 @@ class Store:
         finally:
             self._making.pop(key, None)
             lock.release(remove=True)
+
+    def find(self, key: str) -> Path | None:
+        """Return the folder of the object of a key, as `obtain` does; None where it is not there, or damaged.
+
+        Raises:
+            SpeccError: SPC609 or SPC612.
+        """
+        with coded_failures(self.folders.root):
+            if not self.folders.object(key).is_dir():
+                return None
+            with self._guard:
+                if key not in self._used:
+                    self._used[key] = wait_lock(self.folders.use_lock(key), shared=True)
+            return self._whole(key)
 
     def files(self, key: str) -> dict[str, FileSpec]:
         """Return size and digest of every file of an object that `obtain` returned, by name."""

@@ -1,8 +1,8 @@
 """What each back end of this version runs. Planning refuses the rest by name and says what can be used instead.
 
 Measured with ONNX Runtime 1.32 and TensorRT-RTX 1.7.1; a row changes only with a measurement. TensorRT's row
-is what is lowered for it: the graphs of TensorRT-RTX, whose importer of ONNX it shares, on the SMs of its support
-matrix.
+is not measured: it has the graphs of TensorRT-RTX, whose importer of ONNX it shares, on the SMs of its support
+matrix. A recipe that names no back end gets the first row that runs on its GPU, so what was never run stands last.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from specc.bundle.manifest import AcceptanceMode
+from specc.bundle.manifest import AcceptanceMode, HardwareCompatibility
 from specc.catalog.weight_formats import WeightFormat
 
 BackendName: TypeAlias = Literal["onnxruntime", "tensorrt-rtx", "tensorrt", "tensorrt-llm"]
@@ -77,7 +77,8 @@ class BackendRow:
         default_steps: how a draft model drafts where the recipe does not say: the faster way, as measured.
         default_support: most ids that a draft is drawn from where the recipe states none.
         whole_support: whether a draft can be drawn from the whole vocabulary.
-        compiles: whether this version builds its engines; False: it lowers the graphs and ends there.
+        hardware_compatibility: what its engines can promise for GPUs other than the one that they are built on.
+        builder_limits: whether its builder can be given less memory, and an end.
         makes: `engines` over graphs of specc's own, or a `checkpoint` that another program loads.
         several_gpus: whether one model may be split over GPUs.
         cache_dtypes: of caches, beside the compute dtype.
@@ -101,7 +102,8 @@ class BackendRow:
     default_steps: DraftSteps
     default_support: int
     whole_support: bool
-    compiles: bool = True
+    hardware_compatibility: tuple[HardwareCompatibility, ...] = ()
+    builder_limits: bool = False
     makes: Literal["engines", "checkpoint"] = "engines"
     several_gpus: bool = False
     cache_dtypes: tuple[str, ...] = ()
@@ -164,8 +166,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         name="tensorrt-rtx",
         title="TensorRT-RTX engines, built ahead of time on any machine",
         compute_capabilities=_RTX,
-        elsewhere="the back ends tensorrt and tensorrt-llm serve data-centre GPUs of SM 9.0 and 10.0, and this version "
-        "does not build them yet",
+        elsewhere="the back ends tensorrt and tensorrt-llm serve data-centre GPUs of SM 9.0 and 10.0",
         default_scheme="f16",
         schemes={
             "f16": SchemeSupport("f16", _RTX),
@@ -193,33 +194,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         default_steps="single",
         default_support=64,
         whole_support=False,
-    ),
-    "tensorrt": BackendRow(
-        name="tensorrt",
-        title="graphs for TensorRT, whose engines are built on a machine with the GPU: lowered, not compiled yet",
-        compute_capabilities=_TRT,
-        elsewhere="the back end tensorrt-rtx serves SM 7.5 and 12.1",
-        default_scheme="bf16",
-        schemes={
-            "f16": SchemeSupport("f16", _TRT),
-            "bf16": SchemeSupport("bf16", _TRT),
-        },
-        refused_schemes={},
-        refused_features={
-            "a mixture of experts": "its graphs are those of tensorrt-rtx, which lacks NonZero for experts",
-            "soft-capped attention scores": "its graphs are those of tensorrt-rtx, whose Attention takes no softcap",
-        },
-        acceptance=("greedy", "coupled", "rejection", "block", "typical"),
-        plugin_acceptance=("greedy", "coupled", "rejection"),
-        draft_kinds=("ngram", "suffix", "none", "model"),
-        features=("logits", "token_logprobs"),
-        logits_variant=False,
-        static_capacity=True,
-        default_prefill_chunk=512,
-        default_steps="single",
-        default_support=64,
-        whole_support=False,
-        compiles=False,
+        builder_limits=True,
     ),
     "tensorrt-llm": BackendRow(
         name="tensorrt-llm",
@@ -249,6 +224,34 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         makes="checkpoint",
         several_gpus=True,
         cache_dtypes=("fp8",),
+    ),
+    "tensorrt": BackendRow(
+        name="tensorrt",
+        title="TensorRT engines with specc's kernels inside, built on a machine with the GPU; never run yet",
+        compute_capabilities=_TRT,
+        elsewhere="the back end tensorrt-rtx serves SM 7.5 and 12.1",
+        default_scheme="bf16",
+        schemes={
+            "f16": SchemeSupport("f16", _TRT),
+            "bf16": SchemeSupport("bf16", _TRT),
+        },
+        refused_schemes={},
+        refused_features={
+            "a mixture of experts": "its graphs are those of tensorrt-rtx, which lacks NonZero for experts",
+            "soft-capped attention scores": "its graphs are those of tensorrt-rtx, whose Attention takes no softcap",
+        },
+        acceptance=("greedy", "coupled", "rejection", "block", "typical"),
+        plugin_acceptance=("greedy", "coupled", "rejection"),
+        draft_kinds=("ngram", "suffix", "none", "model"),
+        features=("logits", "token_logprobs"),
+        logits_variant=False,
+        static_capacity=True,
+        default_prefill_chunk=512,
+        default_steps="single",
+        default_support=64,
+        whole_support=False,
+        hardware_compatibility=("none", "ampere-plus", "same-compute-capability"),
+        builder_limits=True,
     ),
 }
 

@@ -253,3 +253,9 @@ def gigabytes_text(count: int) -> str:
     """Return a GPU's memory as its maker states it: `80 GB`, and `0.5 GB` of a small one."""
     amount = count / GB
     return f"{amount:.0f} GB" if amount >= 10 else f"{amount:.2g} GB"
+
+
+def sm_number(compute_capability: str) -> tuple[int, int]:
+    """Return `8.9` as a pair that orders like versions do; what is no such number comes before all of them."""
+    major, _, minor = compute_capability.partition(".")
+    return (int(major), int(minor or 0)) if major.isdecimal() else (0, 0)

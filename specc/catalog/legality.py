@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from specc.catalog.capabilities import BACKENDS
+from specc.catalog.gpus import sm_number
 
 FIRST_SM: Final[dict[str, dict[str, str]]] = {
     "tensorrt": {
@@ -51,9 +52,3 @@ def cache_runs(backend: str, scheme: str, cache_dtype: str, compute_capabilities
         return False
     first = FIRST_SM[backend][cache_dtype]
     return all(sm_number(sm) >= sm_number(first) for sm in compute_capabilities)
-
-
-def sm_number(compute_capability: str) -> tuple[int, int]:
-    """Return `8.9` as a pair that orders like versions do; what is no such number comes before all of them."""
-    major, _, minor = compute_capability.partition(".")
-    return (int(major), int(minor or 0)) if major.isdecimal() else (0, 0)

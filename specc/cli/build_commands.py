@@ -31,6 +31,14 @@ def build_bundle(
     ] = None,
     offline: Offline = False,
     rehash: Annotated[bool, typer.Option("--rehash", help="Do not trust remembered digests of files.")] = False,
+    kernels: Annotated[
+        Path | None,
+        typer.Option(
+            "--kernels",
+            help="For tensorrt: a folder that `specc kernels build` made; absent: those of the store, else compiled.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build the bundle of a recipe into OUT/NAME; what was built before is not built again."""
@@ -45,6 +53,7 @@ def build_bundle(
         lock,
         offline,
         rehash,
+        kernels,
     )
 
     def say_waiting(what: str) -> None:

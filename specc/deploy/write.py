@@ -35,7 +35,7 @@ TRITON: Final = (
     Rendered("github-actions.yml.j2", "deploy/github-actions.yml"),
 )
 """Specc's own engines, which its runtime serves."""
-EXTRAS: Final[dict[str, str]] = {"onnxruntime": "cpu", "tensorrt-rtx": "rtx"}
+EXTRAS: Final[dict[str, str]] = {"onnxruntime": "cpu", "tensorrt-rtx": "rtx", "tensorrt": "tensorrt"}
 FILES: Final[dict[str, tuple[Rendered, ...]]] = {
     "tensorrt-llm/serve": (
         Rendered("trtllm-serve.README.md.j2", "README.md"),

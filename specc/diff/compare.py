@@ -86,7 +86,8 @@ def _sources(lock: RecipeLock) -> Json:
 
 
 def _toolchain(lock: RecipeLock) -> Json:
-    return {"specc": lock.specc_version, **lock.toolchain}
+    kernels = {"kernels": lock.kernels} if lock.kernels else {}
+    return {"specc": lock.specc_version, **lock.toolchain, **kernels}
 
 
 def _engines(manifest: Manifest) -> Json:

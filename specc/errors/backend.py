@@ -24,11 +24,18 @@ BACKEND: Final[dict[str, CodeRow]] = {
         "refused. Usually a full disk.",
         ExitStatus.ENVIRONMENT,
     ),
-    "SPC504": CodeRow(
-        "this version does not build the back end's engines",
-        "It plans for the back end and lowers its graphs, so memory, speed and graphs can be looked at without the "
-        "GPU; `specc build --stop-after lower` ends there. Its engines are not built yet.",
-        ExitStatus.USER_INPUT,
+    "SPC505": CodeRow(
+        "this machine cannot build the back end's engines",
+        "TensorRT builds an engine on the GPU that will run it. Elsewhere a build ends with graphs, weights and "
+        "compiled kernels in the store, from where the same command goes on: on the machine with the GPU, with a copy "
+        "of the store, or with one that both share.",
+        ExitStatus.ENVIRONMENT,
+    ),
+    "SPC506": CodeRow(
+        "the builder took longer than the recipe allows",
+        "`backend.builder_minutes` is the time that one engine may take. The builder is asked to end at its next step, "
+        "and nothing of the engine is kept.",
+        ExitStatus.GATE,
     ),
     "SPC520": CodeRow(
         "TensorRT's parser refuses the graph",

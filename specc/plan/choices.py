@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from specc.bundle.manifest import AcceptanceMode
 from specc.catalog.capabilities import BACKENDS, BackendRow, SchemeSupport
-from specc.catalog.gpus import GpuRow
+from specc.catalog.gpus import GpuRow, sm_number
 from specc.catalog.schemes import SCHEMES
 from specc.errors import SpeccError
 from specc.recipe.models import ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
+
+AMPERE: Final = (8, 0)
 
 
 @dataclass(frozen=True)
@@ -69,22 +72,6 @@ def choices_from_recipe(recipe: Recipe) -> Choices:
     return Choices(backend, gpu, scheme, support, capabilities, acceptance, draft_scheme, draft_support, tuple(notes))
 
 
-def check_compiles(recipe: Recipe, backend: BackendRow) -> None:
-    """Refuse what this version only lowers, before anything is lowered.
-
-    Raises:
-        SpeccError: SPC504.
-    """
-    if not backend.compiles:
-        raise SpeccError(
-            "SPC504",
-            recipe.place("backend", "name"),
-            f"engines of {backend.name}",
-            "this version plans for it and lowers its graphs; it builds no engines of it yet",
-            "--stop-after lower, or backend: tensorrt-rtx where the GPU allows",
-        )
-
-
 def _unbuilt(recipe: Recipe, path: tuple[str, ...], got: str, fix: str) -> SpeccError:
     why = "specc knows it, but this version does not build it"
     return SpeccError("SPC301", recipe.place(*path), got, why, fix)
@@ -95,15 +82,12 @@ def _backend(recipe: Recipe, gpu: GpuRow, notes: list[str]) -> BackendRow:
         row = _backend_from_gpu(recipe, gpu)
         notes.append(f"backend {row.name}: the recipe states none, and it builds for {gpu.name}.")
         return row
-    name = recipe.backend.name
-    if not BACKENDS[name].compiles:
-        notes.append(f"backend {name}: this version lowers its graphs (`--stop-after lower`) and builds no engines.")
-    return BACKENDS[name]
+    return BACKENDS[recipe.backend.name]
 
 
 def _backend_from_gpu(recipe: Recipe, gpu: GpuRow) -> BackendRow:
     for row in BACKENDS.values():
-        if row.compiles and _runs_on(row, gpu):
+        if _runs_on(row, gpu):
             return row
     got = f"no back end of this version builds for {gpu.name} (SM {gpu.compute_capability})"
     raise SpeccError("SPC303", recipe.place("gpu", "name"), got, BACKENDS["tensorrt-rtx"].elsewhere, _other_gpus())
@@ -163,6 +147,8 @@ def _compute_capabilities(recipe: Recipe, backend: BackendRow, gpu: GpuRow) -> t
         got = f"SM {', '.join(stated) or '(none)'} for {gpu.name}, which has SM {own}"
         place = recipe.place("backend", "compute_capabilities")
         raise SpeccError("SPC303", place, got, f"the engine would not load on {gpu.name}", f'add "{own}"')
+    if recipe.backend is not None and recipe.backend.hardware_compatibility == "ampere-plus":
+        return tuple(sm for sm in backend.compute_capabilities if sm_number(sm) >= AMPERE)
     return tuple(sm for sm in backend.compute_capabilities if sm in (stated or (own,)))
 
 

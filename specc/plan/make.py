@@ -7,7 +7,7 @@ from dataclasses import replace
 from specc.bundle.manifest import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 from specc.catalog.capabilities import FEATURES
-from specc.catalog.gpus import gigabytes_text
+from specc.catalog.gpus import GB, gigabytes_text
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
@@ -18,7 +18,7 @@ from specc.plan.limits import Lengths, lengths_from_recipe
 from specc.plan.memory import Demand, ModelDemand, memory_from_demand
 from specc.plan.model_support import model_for_bundle
 from specc.plan.outlook import NOTHING_GIVEN, Given, Models, outlook_from_models
-from specc.plan.plan import PLAN_SCHEMA, BackendPlan, Fit, GraphPlan, Plan, TargetPlan, WeightRow
+from specc.plan.plan import PLAN_SCHEMA, BackendPlan, BuilderPlan, Fit, GraphPlan, Plan, TargetPlan, WeightRow
 from specc.plan.prediction import Outlook, Prediction
 from specc.plan.profiles import profiles_from_limits
 from specc.plan.remedies import Setting, remedies_from_demand, remedies_text
@@ -78,6 +78,7 @@ def plan_from_recipe(
             profiles=profiles_from_limits(choices.backend, lengths.limits, recipe.numerics),
             compute_capabilities=choices.compute_capabilities,
             trtllm=trtllm,
+            builder=_builder(recipe),
         ),
         gpu=choices.gpu.name,
         limits=lengths.limits,
@@ -170,6 +171,17 @@ def _graph(
         verification="plugin" if choices.acceptance in choices.backend.plugin_acceptance else "native",
         support=support,
         early_layers=recipe.draft.layers if isinstance(recipe.draft, SelfDraft) else 0,
+    )
+
+
+def _builder(recipe: Recipe) -> BuilderPlan:
+    choice = recipe.backend
+    if choice is None:
+        return BuilderPlan()
+    return BuilderPlan(
+        hardware_compatibility=choice.hardware_compatibility or "none",
+        memory_bytes=None if choice.builder_memory_gb is None else round(choice.builder_memory_gb * GB),
+        seconds=None if choice.builder_minutes is None else choice.builder_minutes * 60,
     )
 
 

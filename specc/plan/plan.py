@@ -11,6 +11,7 @@ from specc.bundle.manifest import (
     AcceptanceMode,
     EngineRole,
     EngineVariant,
+    HardwareCompatibility,
     LimitsSpec,
     Numerics,
     ProfileSpec,
@@ -110,6 +111,21 @@ class GraphPlan:
 
 
 @dataclass(frozen=True)
+class BuilderPlan:
+    """What the builder of engines may take, and for whom it builds.
+
+    Attributes:
+        hardware_compatibility: which other GPUs an engine of TensorRT must run on.
+        memory_bytes: of the GPU, for the scratch of one operator; None leaves it to the library.
+        seconds: that one engine may take; None sets no limit.
+    """
+
+    hardware_compatibility: HardwareCompatibility = "none"
+    memory_bytes: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class BackendPlan:
     """The back end and what it is told.
 
@@ -118,12 +134,14 @@ class BackendPlan:
         profiles: shapes to build for.
         compute_capabilities: SMs as `8.9`, ascending; empty on CPUs.
         trtllm: what TensorRT-LLM is told; None for the others.
+        builder: what the builders of TensorRT engines are told.
     """
 
     name: Literal["onnxruntime", "tensorrt-rtx", "tensorrt", "tensorrt-llm"]
     profiles: tuple[ProfileSpec, ...]
     compute_capabilities: tuple[str, ...]
     trtllm: TrtllmPlan | None = None
+    builder: BuilderPlan = BuilderPlan()
 
     def profiles_of(self, variant: EngineVariant) -> tuple[ProfileSpec, ...]:
         """Return the shapes of one graph; an unrolled draft takes the one or two tokens that begin a round."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from specc.checkpoint.config_facts import facts_from_config_file
 from specc.checkpoint.facts import ModelFacts
 from specc.errors import SpeccError
-from specc.plan.choices import check_compiles, choices_from_recipe
+from specc.plan.choices import choices_from_recipe
 from specc.plan.compare import Variant, variants_from_text
 from specc.plan.make import plan_from_recipe
 from specc.plan.measured import acceptance_from_file
@@ -111,11 +111,8 @@ def refusal_of_recipe(recipe: Recipe) -> SpeccError | None:
 
 def _reason(recipe: Recipe) -> str | None:
     """Return why this version makes no bundle of the recipe, also where it can lower it; None where it makes one."""
-    try:
-        check_compiles(recipe, choices_from_recipe(recipe).backend)
-    except SpeccError as refused:
-        return f"{refused.code} {refused.place}: {refused.got}; {refused.why}"
-    return None
+    refused = refusal_of_recipe(recipe)
+    return None if refused is None else f"{refused.code} {refused.place}: {refused.got}; {refused.why}"
 
 
 def _with_acceptance(given: Given, request: PlanRequest) -> Given:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from specc.bundle.digests import key_from_parts
 from specc.bundle.failures import coded_failures
 from specc.bundle.record import record_from_file
 from specc.errors import SpeccError
@@ -124,6 +125,15 @@ class KernelBundle:
         if problem is not None:
             raise self._refused(path, problem)
         return Kernel(spec, text)
+
+    def digest(self, variants: tuple[KernelVariant, ...]) -> str:
+        """Return the hash of these kernels, each read and checked; what else is in the bundle does not matter.
+
+        Raises:
+            SpeccError: SPC531 as `kernel`.
+        """
+        files = {variant.name: self.kernel(variant).spec.sha256 for variant in variants}
+        return key_from_parts({"compute_capability": self.target.compute_capability, "kernels": files})
 
     def _problem(self, spec: KernelSpec, header: PtxHeader | None) -> str | None:
         row = OPERATORS[spec.operator]

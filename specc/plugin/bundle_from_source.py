@@ -12,7 +12,6 @@ from typing import Final
 
 from specc.bundle.digests import key_from_parts, sha256_from_text
 from specc.bundle.failures import coded_failures
-from specc.bundle.objects import OBJECT_FILE
 from specc.bundle.record import record_from_file, text_from_record
 from specc.bundle.store import Store
 from specc.errors import SpeccError
@@ -20,7 +19,7 @@ from specc.plugin.bundle import KERNELS_FILE, KERNELS_SCHEMA, KernelManifest, Ke
 from specc.plugin.compiled_from_variant import COMPILER_SETTINGS, CompiledKernel, check_compiler, compiled_from_variant
 from specc.plugin.operators import OPERATORS
 from specc.plugin.targets import TRITON_VERSION, KernelTarget, target_from_capability
-from specc.plugin.variants import KernelVariant, source_hash
+from specc.plugin.variants import KernelVariant, all_variants, source_hash
 from specc.progress import Progress
 
 # Each holds Triton and its compiler, some hundred megabytes.
@@ -30,7 +29,7 @@ _MOST_PROCESSES: Final = 8
 def kernels_in_store(
     compute_capability: str, variants: Iterable[KernelVariant], store: Store, progress: Progress
 ) -> Path:
-    """Return the store's folder with the kernels of one GPU, compiling them if it has none.
+    """Return the store's folder with a folder of the kernels of one GPU, compiling them if it has none.
 
     Args:
         compute_capability: of the GPU, as `9.0`.
@@ -43,14 +42,28 @@ def kernels_in_store(
     """
     target = target_from_capability(compute_capability)
     wanted = tuple(sorted(set(variants)))
-    names = [variant.name for variant in wanted]
-    key = key_from_parts({"kernels": names, "source": source_hash(), "compute_capability": compute_capability})
 
     def produce(folder: Path) -> None:
         check_compiler()
-        write_kernels(wanted, target, folder, progress)
+        (folder / compute_capability).mkdir()
+        write_kernels(wanted, target, folder / compute_capability, progress)
 
-    return store.obtain(key, produce, f"kernels for SM {compute_capability}")
+    return store.obtain(_key(compute_capability, wanted), produce, f"kernels for SM {compute_capability}")
+
+
+def found_kernels(compute_capability: str, store: Store) -> Path | None:
+    """Return the store's folder with all kernels of one GPU, as `specc kernels build` made it; None where it has none.
+
+    Raises:
+        SpeccError: SPC530 there are no kernels for this GPU; or what the store raises.
+    """
+    target_from_capability(compute_capability)
+    return store.find(_key(compute_capability, tuple(sorted(all_variants()))))
+
+
+def _key(compute_capability: str, variants: tuple[KernelVariant, ...]) -> str:
+    names = [variant.name for variant in variants]
+    return key_from_parts({"kernels": names, "source": source_hash(), "compute_capability": compute_capability})
 
 
 def place_kernels(
@@ -71,9 +84,8 @@ def place_kernels(
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out, prefix=".") as staging:
             fresh = Path(staging) / "new"
-            for file in sorted(made.iterdir()):
-                if file.name != OBJECT_FILE:
-                    store.place(file, fresh / file.name)
+            for file in sorted((made / target.compute_capability).iterdir()):
+                store.place(file, fresh / file.name)
             if folder.exists():
                 folder.rename(Path(staging) / "old")
             fresh.rename(folder)

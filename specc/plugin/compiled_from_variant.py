@@ -67,7 +67,8 @@ def check_compiler() -> None:
             f"Triton {version} is installed." if version else "The package `triton` is not installed.",
             f"Kernels are compiled with Triton {TRITON_VERSION} exactly: another version gives other code under the "
             "same name.",
-            "pip install 'specc[kernels]' on this machine, or copy a folder that `specc kernels build` made elsewhere.",
+            "pip install 'specc[kernels]' on this machine, or build with `--kernels DIR`, a folder that `specc kernels "
+            "build` made elsewhere.",
         )
 
 

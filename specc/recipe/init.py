@@ -50,7 +50,7 @@ def recipe_text_from_target(target: str, gpu: str, folder: Path) -> str:
 
 
 def _backend_for(compute_capability: str | None) -> BackendRow | None:
-    for row in (row for row in BACKENDS.values() if row.compiles):
+    for row in BACKENDS.values():
         if compute_capability in row.compute_capabilities or (
             compute_capability is None and not row.compute_capabilities
         ):

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
+from specc.catalog.capabilities import BACKENDS
 from specc.recipe.choice import Choice, Text, contradiction
 from specc.recipe.gates import RequireChoice
 from specc.recipe.gpu import GpuChoice
@@ -71,19 +72,45 @@ class BackendChoice(Choice):
         description="TensorRT-LLM only: stages that divide the layers; each has gpu.count / pp_size GPUs; absent: 1.",
     )
 
+    hardware_compatibility: Literal["none", "ampere-plus", "same-compute-capability"] | None = Field(
+        default=None,
+        description="TensorRT only: other GPUs that an engine must run on; `ampere-plus` is every one from SM 8.0 on, "
+        "at the price of slower kernels; absent: none.",
+    )
+    builder_memory_gb: float | None = Field(
+        default=None,
+        gt=0,
+        le=10000,
+        description="TensorRT and TensorRT-RTX: most memory that the builder may give to one operator's scratch and, "
+        "on the GPU, to the kernels it tries; absent: all.",
+    )
+    builder_minutes: float | None = Field(
+        default=None,
+        gt=0,
+        le=10000,
+        description="TensorRT and TensorRT-RTX: most minutes for one engine; absent: no limit.",
+    )
+
     @model_validator(mode="after")
     def _own_keys(self) -> BackendChoice:
+        with_builder = tuple(name for name, row in BACKENDS.items() if row.builder_limits)
+        level = self.hardware_compatibility
+        compatible = tuple(name for name, row in BACKENDS.items() if level in row.hardware_compatibility)
         keys = (
-            ("compute_capabilities", self.compute_capabilities, "tensorrt-rtx"),
-            ("flow", self.flow, "tensorrt-llm"),
-            ("version", self.version, "tensorrt-llm"),
-            ("pp_size", self.pp_size, "tensorrt-llm"),
+            ("compute_capabilities", self.compute_capabilities, ("tensorrt-rtx",)),
+            ("flow", self.flow, ("tensorrt-llm",)),
+            ("version", self.version, ("tensorrt-llm",)),
+            ("pp_size", self.pp_size, ("tensorrt-llm",)),
+            ("builder_memory_gb", self.builder_memory_gb, with_builder),
+            ("builder_minutes", self.builder_minutes, with_builder),
+            ("hardware_compatibility", level, compatible),
         )
-        for key, value, owner in keys:
-            if value is not None and self.name != owner:
-                raise contradiction(
-                    key, f"{key} is given for {self.name}", f"only {owner} has it", f"remove {key}, or name: {owner}"
-                )
+        for key, value, owners in keys:
+            if value is not None and self.name not in owners:
+                named = " and ".join(owners)
+                has = "has it" if len(owners) == 1 else "have it"
+                fix = f"remove {key}, or name: {' or '.join(owners)}"
+                raise contradiction(key, f"{key} is given for {self.name}", f"only {named} {has}", fix)
         return self
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from specc.catalog.legality import FIRST_SM, sm_number
+from specc.catalog.gpus import sm_number
+from specc.catalog.legality import FIRST_SM
 from specc.catalog.schemes import SCHEMES
 from specc.doctor.evidence import PairEvidence
 from specc.doctor.finding import Finding, Fix

@@ -16,8 +16,10 @@ from specc.doctor.finding import Finding, Fix
 from specc.doctor.rule import Rule
 from specc.plan.plan import Plan
 
-ENGINE_COPIES: Final = {"onnxruntime": 0, "tensorrt-rtx": 1, "tensorrt": 0}
-"""How many further copies of the weights the engines of a back end hold; of TensorRT this version makes no engines."""
+ENGINE_COPIES: Final = {"onnxruntime": 0, "tensorrt-rtx": 1, "tensorrt": 1}
+"""How many further copies of the weights the engines of a back end hold."""
+HOLD_TWICE: Final = ("tensorrt-rtx", "tensorrt")
+"""Whose builder keeps the weights of an engine in memory twice; measured of TensorRT-RTX, TensorRT shares the code."""
 
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:
@@ -50,7 +52,7 @@ def _disk(pair: PairEvidence, plan: Plan, models: list[tuple[ModelEvidence, str]
 def _memory(pair: PairEvidence, plan: Plan, models: list[tuple[ModelEvidence, str]]) -> Iterator[Finding]:
     """Compare the builder's working set: TensorRT holds the weights of one engine twice, others one tensor."""
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if plan.backend.name == "tensorrt-rtx":
+    if plan.backend.name in HOLD_TWICE:
         needed = max(2 * _weights(model, scheme) for model, scheme in models)
     else:
         needed = max(_largest_tensor(model) for model, _ in models)

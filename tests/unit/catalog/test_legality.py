@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from specc.catalog.dtypes import DTYPES
-from specc.catalog.gpus import COMPUTE_CAPABILITIES
-from specc.catalog.legality import FIRST_SM, sm_number
+from specc.catalog.gpus import COMPUTE_CAPABILITIES, sm_number
+from specc.catalog.legality import FIRST_SM
 from specc.catalog.schemes import SCHEMES
 
 
