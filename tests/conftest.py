@@ -6,13 +6,18 @@ import ctypes
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
 from tests.browser import browser_program
+
+if TYPE_CHECKING:
+    from specc.pipeline import BuildRequest
+    from tests.tensorrt_builder import Machine
 
 # Read by native libraries when they are first imported, so set before any test module is.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -81,3 +86,37 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"files over {LONG_FILE} lines")
         for file, lines in sorted(long.items()):
             terminalreporter.line(f"{lines} {file.relative_to(ROOT)}")
+
+
+@pytest.fixture(scope="session")
+def trt_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recipe for TensorRT, its models, and kernels that do nothing."""
+    from tests.tensorrt_case import recipe_in
+
+    return recipe_in(tmp_path_factory.mktemp("trt_recipe"))
+
+
+@pytest.fixture
+def trt_request(trt_recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuildRequest:
+    """A request for its engines, into a store of the test's own."""
+    from specc.pipeline import BuildRequest
+
+    monkeypatch.setenv("SPECC_CACHE", str(tmp_path / "store"))
+    kernels = trt_recipe.parent / "kernels"
+    return BuildRequest(trt_recipe, (), tmp_path / "out", "compile", False, None, True, False, kernels)
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    """A machine with a GPU and TensorRT, stood in for."""
+    from tests.tensorrt_builder import Machine, tensorrt_machine
+
+    made = Machine()
+    with tensorrt_machine(made):
+        yield made
+
+
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever Triton is installed is not the one that kernels are compiled with."""
+    monkeypatch.setattr("specc.plugin.compiled_from_variant.TRITON_VERSION", "none")

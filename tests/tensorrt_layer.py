@@ -142,7 +142,8 @@ def _load_libraries(folder: Path) -> None:
         file = f"lib{name}.so.11"
         built = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{file}", "-o", str(folder / file), str(source)]
         subprocess.run(built, check=True)
-        ctypes.CDLL(str(folder / file), mode=ctypes.RTLD_GLOBAL)
+        # Local: TensorRT-RTX, which other tests of this process use, has functions of these names, too.
+        ctypes.CDLL(str(folder / file), mode=ctypes.RTLD_LOCAL)
 
 
 def real_classes() -> dict[str, Any]:

@@ -71,4 +71,9 @@ BUNDLE: Final[dict[str, CodeRow]] = {
         "name that is too long, a file system without file locks, or a file that changed while it was read.",
         ExitStatus.ENVIRONMENT,
     ),
+    "SPC613": CodeRow(
+        "the timing cache of the lock is not in this store",
+        "TensorRT chooses kernels by timings that it measured on the GPU, and the lock names those of its build. With "
+        "the same timings the same kernels are chosen; the store of the machine that built has them.",
+    ),
 }

@@ -17,13 +17,11 @@ from specc.errors import SpeccError
 from specc.lower.lowered import Lowered
 from specc.lower.lowered_from_plan import lowered_from_plan
 from specc.lower.place import link_or_copy
-from specc.pipeline import BuildRequest, build
 from specc.plan.plan import Plan
 from specc.progress import silent
 from specc.runtime.runners.onnxruntime import onnxruntime_runner
-from specc.stages import Stage
 from tests.tiny_engines import plan_from_facts, source_from_sizes, tiny_engines, tiny_graph_plan
-from tests.tiny_models import TinyLlama, llama_folder
+from tests.tiny_models import TinyLlama
 
 
 @pytest.fixture
@@ -112,23 +110,3 @@ def test_spc741_the_engine_cannot_be_loaded(tmp_path: Path, damage: str) -> None
     assert caught.value.place == str(graph)
     assert "cannot load the engine" in caught.value.got
     assert caught.value.fix.startswith("Check the bundle with `specc inspect`")
-
-
-@pytest.mark.parametrize("stage", ["compile", "publish"])
-def test_spc504_a_back_end_that_is_only_lowered_for(tmp_path: Path, stage: Stage) -> None:
-    """It is refused before anything is lowered, and `--stop-after lower` is not."""
-    llama_folder(tmp_path / "model")
-    recipe = tmp_path / "r.yaml"
-    recipe.write_text(
-        "recipe: 1\nname: r\ntarget: {model: model}\ndraft: ngram\ngpu: h100-sxm-80gb\nbackend: tensorrt\n"
-        "limits: {max_input: 64, max_output: 64}\n"
-    )
-    request = BuildRequest(recipe, (), tmp_path / "out", stage, False, None, offline=True, rehash=False)
-    with pytest.raises(SpeccError) as caught:
-        build(request, silent, lambda _: None)
-    assert (caught.value.code, caught.value.place) == ("SPC504", f"{recipe}:6 backend.name")
-    assert "--stop-after lower" in caught.value.fix
-    assert not (tmp_path / "out").exists()
-    lowered = build(replace(request, stop_after="lower"), silent, lambda _: None)
-    assert (lowered.path / "target.onnx").is_file()
-    assert lowered.pending == ()

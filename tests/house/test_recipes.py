@@ -37,7 +37,6 @@ STORED = {"llama70b-h100": "fp8_e4m3"}
 """What a target's checkpoint stores where it is not bf16."""
 REFUSED = {
     "llama70b-h200-eagle3": "eagle3",
-    "llama70b-h200-tensorrt": "engines of tensorrt",
 }
 """What this version lacks for a recipe, as the refusal names it; all other recipes are built."""
 
@@ -77,7 +76,7 @@ def test_recipe_plans_from_its_models_configurations(name: str) -> None:
         assert planned.refused is None
 
 
-@pytest.mark.parametrize("name", sorted({*MODELS} - {*REFUSED} | {"llama70b-h200-tensorrt"}))
+@pytest.mark.parametrize("name", sorted({*MODELS} - {*REFUSED}))
 def test_recipe_has_a_whole_plan(name: str) -> None:
     """With sources that state the same facts, and a tokenizer of as many ids as the smaller embedding has rows."""
     recipe = recipe_from_file(RECIPES[name])

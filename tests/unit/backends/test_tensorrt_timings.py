@@ -7,15 +7,13 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from specc.backends.engine_list import engines_in_folder
 from specc.bundle.growing import GrowingFile
 from specc.bundle.lock import LOCK_FILE
 from specc.bundle.store import Store
 from specc.pipeline import BuildRequest
 from tests.tensorrt_builder import Machine
-from tests.tensorrt_case import built, refused
+from tests.tensorrt_case import built
 
 H200 = ("NVIDIA H200", "9.0")
 
@@ -58,7 +56,7 @@ def test_timings_that_another_build_adds_meanwhile_are_kept(trt_request: BuildRe
 
 
 def test_locked_builds_take_the_timings_of_the_lock(
-    trt_request: BuildRequest, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trt_request: BuildRequest, machine: Machine, tmp_path: Path
 ) -> None:
     lock = built(trt_request, stop_after="publish") / LOCK_FILE
     built(trt_request, "gamma=3")
@@ -71,6 +69,3 @@ def test_locked_builds_take_the_timings_of_the_lock(
     again = built(locked, out=tmp_path / "again")
     assert machine.named("timings") == [[], ["target"], ["target"]]
     assert (again / LOCK_FILE).read_bytes() == lock.read_bytes()
-    monkeypatch.setenv("SPECC_CACHE", str(tmp_path / "empty"))
-    error = refused(locked)
-    assert (error.code, error.place) == ("SPC613", "--locked")
