@@ -15,7 +15,7 @@ VENDOR = {
     "tensorrt_rtx": {"specc.backends", "specc.runtime.runners"},
     "tensorrt": {"specc.backends", "specc.plugin", "specc.runtime.runners"},
     "triton": {"specc.plugin"},
-    "cuda": {"specc.plugin", "specc.runtime.runners"},
+    "cuda": {"specc.backends", "specc.runtime.runners"},
     "gguf": {"specc.checkpoint"},
     "huggingface_hub": {"specc.checkpoint"},
 }
