@@ -9,7 +9,7 @@ import typer
 
 from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
 from specc.bundle.record import record_from_file
-from specc.cli.options import AsJson, Offline, OutFolder, Overrides, RecipeFile
+from specc.cli.options import AsJson, CompiledKernels, Offline, OutFolder, Overrides, RecipeFile
 from specc.cli.show import ERR, OUT, progress_bars, show_json
 from specc.stages import STAGES, stage_from_name
 
@@ -31,14 +31,7 @@ def build_bundle(
     ] = None,
     offline: Offline = False,
     rehash: Annotated[bool, typer.Option("--rehash", help="Do not trust remembered digests of files.")] = False,
-    kernels: Annotated[
-        Path | None,
-        typer.Option(
-            "--kernels",
-            help="For tensorrt: a folder that `specc kernels build` made; absent: those of the store, else compiled.",
-            show_default=False,
-        ),
-    ] = None,
+    kernels: CompiledKernels = None,
     as_json: AsJson = False,
 ) -> None:
     """Build the bundle of a recipe into OUT/NAME; what was built before is not built again."""

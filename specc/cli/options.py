@@ -38,3 +38,11 @@ AsChat: TypeAlias = Annotated[bool, typer.Option("--chat", help="Each prompt is 
 MaxTokens: TypeAlias = Annotated[
     int | None, typer.Option("--max-tokens", help="Most new tokens; absent: the bundle's limit.", show_default=False)
 ]
+CompiledKernels: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--kernels",
+        help="For tensorrt: a folder that `specc kernels build` made; absent: those of the store, else compiled.",
+        show_default=False,
+    ),
+]

@@ -25,6 +25,7 @@ from specc.plan.remedies import Setting, remedies_from_demand, remedies_text
 from specc.plan.sampling import sampling_from_recipe, support_from_recipe
 from specc.plan.shape import eagle3_shape, shape_from_facts
 from specc.plan.trtllm import Pair, demand_of_trtllm, trtllm_from_recipe, trtllm_notes
+from specc.plan.trtllm_plan import TrtllmPlan
 from specc.plan.typical import acceptance_notes, typical_from_recipe
 from specc.plan.weights import QuantizedModel, cache_scale_notes, quantization_notes, stored_bits, weights_from_choice
 from specc.recipe.models import SelfDraft
@@ -73,13 +74,7 @@ def plan_from_recipe(
         target=TargetPlan(source.uri, choices.scheme, facts, source.tokens),
         draft=draft.spec,
         graph=graph,
-        backend=BackendPlan(
-            name=choices.backend.name,
-            profiles=profiles_from_limits(choices.backend, lengths.limits, recipe.numerics),
-            compute_capabilities=choices.compute_capabilities,
-            trtllm=trtllm,
-            builder=_builder(recipe),
-        ),
+        backend=_backend(recipe, choices, lengths, trtllm),
         gpu=choices.gpu.name,
         limits=lengths.limits,
         sampling=sampling,
@@ -171,6 +166,16 @@ def _graph(
         verification="plugin" if choices.acceptance in choices.backend.plugin_acceptance else "native",
         support=support,
         early_layers=recipe.draft.layers if isinstance(recipe.draft, SelfDraft) else 0,
+    )
+
+
+def _backend(recipe: Recipe, choices: Choices, lengths: Lengths, trtllm: TrtllmPlan | None) -> BackendPlan:
+    return BackendPlan(
+        name=choices.backend.name,
+        profiles=profiles_from_limits(choices.backend, lengths.limits, recipe.numerics),
+        compute_capabilities=choices.compute_capabilities,
+        trtllm=trtllm,
+        builder=_builder(recipe),
     )
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import importlib.metadata
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from specc.backends import BACKENDS
 from specc.backends.tensorrt import TensorRtBackend
-from specc.backends.tensorrt_build import _monitor
+from specc.backends.tensorrt_build import BuildSetup, collecting_logger, config_from_plan
 from specc.backends.tensorrt_file import attention_kernels, expected_kernels, write_engine
+from specc.backends.tensorrt_monitor import BuildWatch, build_monitor
+from specc.backends.tensorrt_rows import TENSORRT_RTX
 from specc.bundle.manifest import EngineSpec
+from specc.lower.lowered import LoweredGraph
 from specc.lower.lowered_from_plan import lowered_from_plan
 from specc.lower.place import link_or_copy
-from specc.plan.plan import Plan
+from specc.plan.plan import BackendPlan, BuilderPlan, Plan
 from specc.progress import silent
 from tests.tensorrt_double import rtx_plan, rtx_profiles
 from tests.tiny_engines import plan_from_facts, source_from_sizes, tiny_graph_plan
@@ -97,13 +101,53 @@ def test_an_interrupt_ends_the_build_without_passing_through_the_builder() -> No
         if done == 2:
             raise KeyboardInterrupt
 
-    monitor = _monitor(tensorrt_rtx, "build", interrupt)
+    watch = BuildWatch("build", interrupt, None)
+    monitor = build_monitor(tensorrt_rtx, watch)
     monitor.phase_start("outer", None, 4)
     assert monitor.step_complete("outer", 0)
     monitor.phase_start("inner", "outer", 9)
     assert monitor.step_complete("inner", 5)
     assert not monitor.step_complete("outer", 1)
-    assert monitor.interrupted
+    assert isinstance(watch.stopped, KeyboardInterrupt)
+
+
+def configured(tmp_path: Path, builder_plan: BuilderPlan) -> tuple[Any, Any]:
+    """Return a configuration of TensorRT-RTX for a plan, and an untouched one."""
+    import tensorrt_rtx as trt
+
+    logger = collecting_logger(trt)
+    builder = trt.Builder(logger)
+    setup = BuildSetup(trt, TENSORRT_RTX, builder, logger, tmp_path / "target.engine", silent, None)
+    plan = BackendPlan("tensorrt-rtx", (), ("8.6", "8.9"), builder=builder_plan)
+    return config_from_plan(setup, LoweredGraph("target", "main", "target.onnx", (), (), ()), plan), (
+        builder.create_builder_config()
+    )
+
+
+def test_a_recipe_that_says_nothing_leaves_the_configuration_alone(tmp_path: Path) -> None:
+    """But for the GPUs: what the builder of TensorRT-RTX gets is what it always got."""
+    import tensorrt_rtx as trt
+
+    config, untouched = configured(tmp_path, BuilderPlan())
+    assert config.num_compute_capabilities == 2
+    pools = trt.MemoryPoolType.__members__.values()
+    for read in (
+        lambda c: c.flags,
+        lambda c: c.hardware_compatibility_level,
+        lambda c: c.builder_optimization_level,
+        lambda c: c.progress_monitor,
+        lambda c: [c.get_memory_pool_limit(pool) for pool in pools],
+    ):
+        assert read(config) == read(untouched)
+
+
+def test_a_memory_limit_is_that_of_the_scratch(tmp_path: Path) -> None:
+    import tensorrt_rtx as trt
+
+    config, untouched = configured(tmp_path, BuilderPlan(memory_bytes=1 << 30))
+    assert config.get_memory_pool_limit(trt.MemoryPoolType.WORKSPACE) == 1 << 30
+    tried = trt.MemoryPoolType.TACTIC_DRAM
+    assert config.get_memory_pool_limit(tried) == untouched.get_memory_pool_limit(tried)
 
 
 def test_an_engine_appears_when_it_is_whole(tmp_path: Path) -> None:

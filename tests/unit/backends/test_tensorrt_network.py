@@ -34,12 +34,15 @@ def lowered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LoweredGrap
     return folder, result.graphs[0]
 
 
-def check(path: Path, graph: LoweredGraph, vocab_sizes: tuple[int, ...] = (SIZES.vocab_size, EMITTED)) -> None:
+def check(
+    path: Path, graph: LoweredGraph, vocab_sizes: tuple[int, ...] = (SIZES.vocab_size, EMITTED), plugins: int = 0
+) -> None:
     import tensorrt_rtx as trt
 
     logger = collecting_logger(trt)
     builder: Any = trt.Builder(logger)
-    check_network(trt, network_from_file(trt, builder, logger, path), graph, vocab_sizes)
+    network = network_from_file(trt, builder, logger, path, "docs")
+    check_network(trt, network, graph, vocab_sizes, plugins=plugins)
 
 
 def mutant(path: Path, change: Callable[[onnx.ModelProto], None]) -> Path:
@@ -58,6 +61,12 @@ def node_of(model: onnx.ModelProto, op_type: str) -> onnx.NodeProto:
 def test_the_lowered_graph_passes(lowered: tuple[Path, LoweredGraph]) -> None:
     folder, graph = lowered
     check(folder / graph.file, graph)
+
+
+def test_operators_of_specc_that_are_not_there_are_missed(lowered: tuple[Path, LoweredGraph]) -> None:
+    folder, graph = lowered
+    with pytest.raises(SpeccBug, match="has 3 operators of specc, its network 0"):
+        check(folder / graph.file, graph, plugins=3)
 
 
 def test_a_causal_attention_that_lost_its_lengths_is_refused(lowered: tuple[Path, LoweredGraph]) -> None:
