@@ -105,7 +105,10 @@ class TensorRtBackend:
             file = f"{graph.role}.engine" if graph.variant == "main" else f"{graph.role}.{graph.variant}.engine"
             path = lowered.folder / graph.file
             self._build(trt, path, graph, plan=plan, target=folder / file, progress=progress, aids=aids)
-            specs.append(self._spec(graph, plan, file, aids))
+            spec = spec_from_lowered(graph, plan, self._library, file)
+            kernels = "" if aids.kernels is None else aids.kernels.digest
+            gpu = self.here().get("gpu", "")
+            specs.append(replace(spec, library=str(trt.__version__), kernels=kernels, built_on=gpu))
         return tuple(specs)
 
     def _build(
@@ -131,27 +134,6 @@ class TensorRtBackend:
         engine = built_engine(setup, network, graph, backend)
         write_engine(memoryview(engine), target, progress)
 
-    def _spec(self, graph: LoweredGraph, plan: Plan, file: str, aids: BuildAids) -> EngineSpec:
-        return EngineSpec(
-            role=graph.role,
-            variant=graph.variant,
-            format=self._library.format,
-            file=file,
-            compute_dtype=plan.graph.compute_dtype,
-            inputs=graph.inputs,
-            outputs=graph.outputs,
-            caches=graph.caches,
-            capacity=plan.graph.capacity,
-            capacity_buckets=plan.graph.capacity_buckets,
-            profiles=plan.backend.profiles_of(graph.variant),
-            compute_capabilities=plan.backend.compute_capabilities,
-            steps=graph.steps,
-            scheme=plan.target.scheme,
-            verification=plan.graph.verification,
-            kernels="" if aids.kernels is None else aids.kernels.digest,
-            built_on=self.here().get("gpu", ""),
-        )
-
     def _not_installed(self) -> SpeccError:
         return SpeccError(
             "SPC501",
@@ -160,6 +142,28 @@ class TensorRtBackend:
             "It is the builder of these engines.",
             f"pip install 'specc[{self._library.extra}]'",
         )
+
+
+def spec_from_lowered(graph: LoweredGraph, plan: Plan, library: TensorRtLibraryRow, file: str) -> EngineSpec:
+    """Return what a manifest says of the engine of a graph, as far as it does not hang on the machine that builds it."""
+    return EngineSpec(
+        role=graph.role,
+        variant=graph.variant,
+        format=library.format,
+        file=file,
+        compute_dtype=plan.graph.compute_dtype,
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        caches=graph.caches,
+        capacity=plan.graph.capacity,
+        capacity_buckets=plan.graph.capacity_buckets,
+        profiles=plan.backend.profiles_of(graph.variant),
+        compute_capabilities=plan.backend.compute_capabilities,
+        steps=graph.steps,
+        scheme=plan.target.scheme,
+        verification=plan.graph.verification,
+        batch_buckets=plan.backend.batch_buckets,
+    )
 
 
 def operators_of_plan(plan: Plan) -> int:

@@ -79,6 +79,7 @@ class BackendRow:
         whole_support: whether a draft can be drawn from the whole vocabulary.
         hardware_compatibility: what its engines can promise for GPUs other than the one that they are built on.
         builder_limits: whether its builder can be given less memory, and an end.
+        fixed_shapes: whether a runtime is to keep to few shapes, an execution context for each number of rows.
         makes: `engines` over graphs of specc's own, or a `checkpoint` that another program loads.
         several_gpus: whether one model may be split over GPUs.
         cache_dtypes: of caches, beside the compute dtype.
@@ -104,6 +105,7 @@ class BackendRow:
     whole_support: bool
     hardware_compatibility: tuple[HardwareCompatibility, ...] = ()
     builder_limits: bool = False
+    fixed_shapes: bool = False
     makes: Literal["engines", "checkpoint"] = "engines"
     several_gpus: bool = False
     cache_dtypes: tuple[str, ...] = ()
@@ -250,6 +252,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         default_steps="single",
         default_support=64,
         whole_support=False,
+        fixed_shapes=True,  # 11.1 and 11.2 load a CUDA module at each change of them: NVIDIA/TensorRT issue 4849
         hardware_compatibility=("none", "ampere-plus", "same-compute-capability"),
         builder_limits=True,
     ),

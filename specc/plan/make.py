@@ -20,7 +20,7 @@ from specc.plan.model_support import model_for_bundle
 from specc.plan.outlook import NOTHING_GIVEN, Given, Models, outlook_from_models
 from specc.plan.plan import PLAN_SCHEMA, BackendPlan, BuilderPlan, Fit, GraphPlan, Plan, TargetPlan, WeightRow
 from specc.plan.prediction import Outlook, Prediction
-from specc.plan.profiles import profiles_from_limits
+from specc.plan.profiles import batch_buckets, profiles_from_limits
 from specc.plan.remedies import Setting, remedies_from_demand, remedies_text
 from specc.plan.sampling import sampling_from_recipe, support_from_recipe
 from specc.plan.shape import eagle3_shape, shape_from_facts
@@ -176,6 +176,7 @@ def _backend(recipe: Recipe, choices: Choices, lengths: Lengths, trtllm: TrtllmP
         compute_capabilities=choices.compute_capabilities,
         trtllm=trtllm,
         builder=_builder(recipe),
+        batch_buckets=batch_buckets(choices.backend, lengths.limits),
     )
 
 

@@ -135,6 +135,7 @@ class BackendPlan:
         compute_capabilities: SMs as `8.9`, ascending; empty on CPUs.
         trtllm: what TensorRT-LLM is told; None for the others.
         builder: what the builders of TensorRT engines are told.
+        batch_buckets: ascending B that a runtime pads calls to; empty where any B serves.
     """
 
     name: Literal["onnxruntime", "tensorrt-rtx", "tensorrt", "tensorrt-llm"]
@@ -142,6 +143,7 @@ class BackendPlan:
     compute_capabilities: tuple[str, ...]
     trtllm: TrtllmPlan | None = None
     builder: BuilderPlan = BuilderPlan()
+    batch_buckets: tuple[int, ...] = ()
 
     def profiles_of(self, variant: EngineVariant) -> tuple[ProfileSpec, ...]:
         """Return the shapes of one graph; an unrolled draft takes the one or two tokens that begin a round."""

@@ -43,3 +43,11 @@ def draft_profiles(backend: BackendRow, limits: LimitsSpec) -> tuple[ProfileSpec
         return (ProfileSpec("any", batch, (1, 1, max(limits.prefill_chunk, 2)), one),)
     prefill = ProfileSpec("prefill", batch, (1, limits.prefill_chunk, max(limits.prefill_chunk, 2)), one)
     return (prefill, ProfileSpec("catch-up", batch, (2, 2, 2), one), ProfileSpec("decode", batch, one, one))
+
+
+def batch_buckets(backend: BackendRow, limits: LimitsSpec) -> tuple[int, ...]:
+    """Return the numbers of rows that a runtime pads calls to: powers of two and the most; nothing where any serves."""
+    if not backend.fixed_shapes:
+        return ()
+    powers = [1 << power for power in range(limits.max_batch.bit_length())]
+    return (*(rows for rows in powers if rows < limits.max_batch), limits.max_batch)

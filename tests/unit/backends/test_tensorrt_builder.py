@@ -33,6 +33,7 @@ def test_kernels_are_registered_before_the_graph_is_parsed(
     assert told(folder)["kernels"] == [[kernels.kernel(v).spec.entry, kernels.kernel(v).ptx] for v in variants]
     assert (spec.format, spec.verification, spec.kernels) == ("tensorrt", "plugin", kernels.digest(variants))
     assert (spec.compute_capabilities, spec.built_on) == (("9.0",), "NVIDIA H100 80GB HBM3 (SM 9.0)")
+    assert (spec.library, spec.batch_buckets) == (VERSION, (1, 2))
     assert [call[0] for call in machine.calls] == ["parse", "build", "timings", "told"]
 
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from specc.bundle.manifest import LimitsSpec
 from specc.catalog.capabilities import BACKENDS
 from specc.errors import SpeccError
 from specc.plan.limits import ALIGNMENT, lengths_from_recipe
-from specc.plan.profiles import profiles_from_limits
+from specc.plan.profiles import batch_buckets, profiles_from_limits
 from specc.recipe.schema import Recipe
 
 BACKEND = st.sampled_from(list(BACKENDS.values()))
@@ -89,3 +90,10 @@ def test_profiles_of_a_tensorrt_engine() -> None:
 def test_a_context_too_short_is_an_error() -> None:
     with pytest.raises(SpeccError, match="SPC304"):
         lengths_from_recipe(recipe(), BACKENDS["onnxruntime"], 512)
+
+
+@pytest.mark.parametrize(("most", "buckets"), [(1, (1,)), (2, (1, 2)), (6, (1, 2, 4, 6)), (8, (1, 2, 4, 8))])
+def test_batches_that_calls_are_padded_to(most: int, buckets: tuple[int, ...]) -> None:
+    limits = LimitsSpec(most, 64, 64, 128, 32, 4, 4)
+    assert batch_buckets(BACKENDS["tensorrt"], limits) == buckets
+    assert batch_buckets(BACKENDS["tensorrt-rtx"], limits) == ()

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from specc.backends.tensorrt import TensorRtBackend
+from specc.backends.tensorrt import spec_from_lowered
+from specc.backends.tensorrt_rows import TENSORRT_RTX
 from specc.bundle.drafts import ModelDraftSpec
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.capabilities import BACKENDS
@@ -56,7 +57,7 @@ def lowered(folder: Path, acceptance: str) -> dict[str, tuple[Path, object]]:
         out = folder / f"{role}-rtx"
         out.mkdir()
         (one,) = lowered_from_plan(plan, engines.source, out, silent).graphs
-        made[role] = (out, TensorRtBackend()._spec(one, plan, one.file))
+        made[role] = (out, spec_from_lowered(one, plan, TENSORRT_RTX, one.file))
     return made
 
 

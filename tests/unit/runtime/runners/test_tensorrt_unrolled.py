@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from specc.backends.tensorrt import TensorRtBackend
+from specc.backends.tensorrt import spec_from_lowered
+from specc.backends.tensorrt_rows import TENSORRT_RTX
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.capabilities import BACKENDS
 from specc.lower.lowered_from_plan import lowered_from_plan
@@ -46,7 +47,7 @@ def test_both_engines_read_and_write_the_same_rows(tmp_path):
     folder.mkdir()
     device, runners = HostDevice(), []
     for lowered in lowered_from_plan(plan, engines.source, folder, silent).graphs:
-        spec = TensorRtBackend()._spec(lowered, plan, lowered.file)
+        spec = spec_from_lowered(lowered, plan, TENSORRT_RTX, lowered.file)
         owner = Beside(caches_of=runners[0]) if runners else Beside()
         runners.append(TensorRtRunner(spec, folder / spec.file, DoubleLibrary(spec, the_device=device), owner))
     expected = engines.runner()
