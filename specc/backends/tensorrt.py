@@ -145,7 +145,7 @@ class TensorRtBackend:
 
 
 def spec_from_lowered(graph: LoweredGraph, plan: Plan, library: TensorRtLibraryRow, file: str) -> EngineSpec:
-    """Return what a manifest says of the engine of a graph, as far as it does not hang on the machine that builds it."""
+    """Return what a manifest says of the engine of a graph, but for what hangs on the machine that builds it."""
     return EngineSpec(
         role=graph.role,
         variant=graph.variant,
