@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from specc.backends import tensorrt_monitor
 from specc.bundle.lock import LOCK_FILE
 from specc.pipeline import BuildRequest
 from tests.tensorrt_builder import Machine
@@ -53,17 +54,21 @@ def test_spc505_names_the_kernels_too_where_they_cannot_be_compiled(
     assert objects(tmp_path / "store") == READY
 
 
-def test_spc506_the_builder_takes_too_long(trt_request: BuildRequest, machine: Machine, tmp_path: Path) -> None:
+def test_spc506_the_builder_takes_too_long(
+    trt_request: BuildRequest, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps = []
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(tensorrt_monitor, "time", clock)
 
     def slow(step: int) -> None:
         steps.append(step)
-        time.sleep(0.05 if step == 1 else 0)
+        clock.now += 60.0
 
     machine.on_step = slow
-    error = refused(trt_request, "backend.builder_minutes=0.0005")
+    error = refused(trt_request, "backend.builder_minutes=1.5")
     assert (error.code, error.place) == ("SPC506", "backend.builder_minutes")
-    assert error.got == "build target.engine was not done after 0.0005 minutes"
+    assert error.got == "build target.engine was not done after 1.5 minutes"
     assert "smaller prefill_chunk" in error.fix
     assert steps == [0, 1], "it ends at its next step"
     assert objects(tmp_path / "store") == READY
