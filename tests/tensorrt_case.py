@@ -54,6 +54,7 @@ def told(folder: Path, role: str = "target") -> dict[str, Any]:
 
 
 def objects(store: Path) -> list[str]:
-    """Return what a store holds, in words."""
+    """Return what a store holds, in words, the tokenizer's files left out."""
     records = (store / "objects").glob("*/*/object.json")
-    return sorted(json.loads(record.read_text())["describe"] for record in records)
+    found = sorted(json.loads(record.read_text())["describe"] for record in records)
+    return [name for name in found if not name.startswith("tokenizer")]
