@@ -1,73 +1,127 @@
-"""What the cost model says of this CPU against what the calls of a bundle take on it.
+"""What the cost model says of this CPU against what the calls of bundles take on it.
 
-    python benchmarks/plan_vs_measured.py build/smollm2-135m-cpu
+    python benchmarks/plan_vs_measured.py build/smollm2-135m-cpu build/smollm2-135m-w4a16-cpu --contexts 16 128 400
 
-The machine is probed and the engine's step costs are measured in turns, so that a slow minute of a shared machine hits
-both. T(1,1) and T(1,S) / T(1,1), predicted and measured, are medians over the rounds.
+In each round the machine is probed, then calls of every bundle are timed, so that a slow minute of a shared machine
+hits both. Predicted over measured are T(B,1) and T(B,S) / T(B,1), medians of the rounds' own ratios; --json keeps all
+readings. It needs a machine that does nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import random
+import time
 from pathlib import Path
 from statistics import median
+from typing import Any, Final
 
 from specc.bundle.manifest import Manifest
 from specc.bundle.read import open_bundle
-from specc.bundle.record import record_from_file
-from specc.certify.certificate import vocabulary_size
-from specc.certify.step_costs import measure_step_costs
-from specc.plan.calls import CACHED
-from specc.plan.device import device_from_machine
+from specc.bundle.record import json_from_record, record_from_file, record_from_json
+from specc.plan.cost import CostModel
+from specc.plan.device import Cpu, device_from_machine
 from specc.plan.plan import PLAN_FILE, Plan
-from specc.plan.roofline import call_seconds
 from specc.plan.shape import shape_from_facts
 from specc.probe.measure import probe_from_machine
-from specc.probe.result import machine_from_probe
+from specc.probe.result import ProbeResult, machine_from_probe
+from specc.runtime.call_costs import CallShape
+from specc.runtime.request import Sampling
 from specc.runtime.runners import runner_from_engine
+from specc.runtime.runners.runner import TargetRunner
 from specc.runtime.session import target_engine
+from specc.runtime.target_call import Row, inputs_from_rows
 
-LONGEST = 16
-
-
-def predicted_seconds(plan: Plan, tokens: int) -> dict[int, float]:
-    """Return the model's T(1,S) up to so many tokens, on this machine as it is now."""
-    device = device_from_machine(machine_from_probe(probe_from_machine()))
-    shape = shape_from_facts(plan.target.facts, plan.target.scheme, plan.graph.compute_dtype)
-    return {count: call_seconds(shape, device, 1, count, CACHED) for count in range(1, tokens + 1)}
+BATCHES: Final = (1, 4)
+TOKENS: Final = (1, 2, 3, 5, 9)
+GREEDY: Final = Sampling(0.0, 0, 1.0, 0.0, 0)
+LEAST: Final = 3
 
 
-def measured_seconds(bundle: Path, manifest: Manifest) -> dict[int, float]:
-    """Return the engine's T(1,S) of verify rows."""
-    runner = runner_from_engine(bundle, target_engine(manifest, bundle), None)
-    try:
-        costs = measure_step_costs(runner, manifest.limits, vocabulary_size(manifest))
-    finally:
-        runner.close()
-    return {cost.tokens: cost.seconds for cost in costs if cost.batch == 1 and cost.tokens <= LONGEST}
+def measured_seconds(bundle: Path, contexts: list[int], seconds: float) -> dict[str, float]:
+    """Return the median seconds of verify calls by context, rows and tokens, as `128 4x5`.
+
+    A call is timed after another of its shape: between two calls of a text nothing else runs on the engine.
+    """
+    manifest = open_bundle(bundle, "sizes")
+    runner, order = runner_from_engine(bundle, target_engine(manifest, bundle), None), random.Random(0)  # noqa: S311
+    shapes = [(batch, tokens) for batch in BATCHES for tokens in TOKENS if batch <= manifest.limits.max_batch]
+    times: dict[str, list[float]] = {}
+    for context in sorted(contexts):  # caches grow with the context and do not shrink
+        runner.reserve(max(BATCHES), context + max(TOKENS) + 1)
+        for batch, tokens in shapes:
+            _call(runner, manifest, (batch, tokens), context)
+        rounds, ends = 0, time.perf_counter() + seconds
+        while rounds < LEAST or time.perf_counter() < ends:
+            for batch, tokens in order.sample(shapes, len(shapes)):
+                _call(runner, manifest, (batch, tokens), context)
+                begin = time.perf_counter()
+                _call(runner, manifest, (batch, tokens), context)
+                times.setdefault(f"{context} {batch}x{tokens}", []).append(time.perf_counter() - begin)
+            rounds += 1
+    runner.close()
+    return {call: median(taken) for call, taken in times.items()}
+
+
+def _call(runner: TargetRunner, manifest: Manifest, shape: tuple[int, int], context: int) -> None:
+    """Verify tokens - 1 drafts in each row, padded as the runtime pads."""
+    batch, tokens = shape
+    rows = [Row((50 + row,), tuple(range(60, 59 + tokens)), context, GREEDY) for row in range(batch)]
+    padded = tokens + (batch * tokens % 2 if manifest.numerics == "invariant" else 0)
+    runner.step(0, inputs_from_rows(runner.spec, CallShape(batch, padded, padded), list(rows)))
+
+
+def predicted_seconds(plan: Plan, device: Cpu, call: str) -> float:
+    """Return the model's seconds of a call, as `128 4x5`."""
+    context, shape = call.split()
+    batch, tokens = (int(size) for size in shape.split("x"))
+    sizes = shape_from_facts(plan.target.facts, plan.target.scheme, plan.graph.compute_dtype, plan.graph.format_of)
+    model = CostModel(sizes, None, device, int(context), plan.limits.prefill_chunk, plan.numerics == "invariant")
+    return model.verify_seconds(batch, tokens - 1)
+
+
+def show(bundles: list[Path], rounds: list[dict[str, Any]]) -> None:
+    """Print predicted over measured, in percent off; of T(B,1) the milliseconds and each round's besides."""
+    devices = [device_from_machine(machine_from_probe(record_from_json(ProbeResult, r["probe"]))) for r in rounds]
+    for bundle in bundles:
+        plan = record_from_file(Plan, bundle / PLAN_FILE)
+        taken = [r["measured"][bundle.name] for r in rounds]
+        said = [{call: predicted_seconds(plan, device, call) for call in taken[0]} for device in devices]
+        for ahead in dict.fromkeys(call.split("x")[0] for call in taken[0]):  # `128 4`, of `128 4x5`
+            one = [guess[f"{ahead}x1"] / fact[f"{ahead}x1"] for guess, fact in zip(said, taken, strict=True)]
+            line = f"{bundle.name:24} {ahead.split()[0]:>4} cached, {ahead.split()[1]} rows: "
+            line += f"T(1) {median(fact[f'{ahead}x1'] for fact in taken) * 1e3:6.2f} ms {median(one) - 1:+4.0%}"
+            line += f" ({' '.join(f'{ratio - 1:+.0%}' for ratio in one)});"
+            for tokens in TOKENS[1:]:
+                ratios = [
+                    guess[f"{ahead}x{tokens}"] / guess[f"{ahead}x1"] / (fact[f"{ahead}x{tokens}"] / fact[f"{ahead}x1"])
+                    for guess, fact in zip(said, taken, strict=True)
+                ]
+                line += f" T({tokens}) {median(ratios) - 1:+4.0%}"
+            print(line)
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, or read what was measured, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bundle", type=Path)
+    parser.add_argument("bundle", type=Path, nargs="+")
+    parser.add_argument("--contexts", type=int, nargs="+", default=[128])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of timing, for a bundle and context in a round")
+    parser.add_argument("--json", type=Path, help="where readings go; what is there is shown, and nothing measured")
     options = parser.parse_args()
-    manifest, plan = open_bundle(options.bundle, "sizes"), record_from_file(Plan, options.bundle / PLAN_FILE)
-    rounds = []
+    if options.json is not None and options.json.exists():
+        show(options.bundle, json.loads(options.json.read_text()))
+        return
+    rounds: list[dict[str, Any]] = []
     for _ in range(options.rounds):
-        before = predicted_seconds(plan, LONGEST)
-        rounds.append((before, measured_seconds(options.bundle, manifest)))
-    print("tokens  predicted  measured  error")
-    for tokens in sorted(set.intersection(*(set(measured) for _, measured in rounds))):
-        if tokens == 1:
-            predicted = median(before[1] for before, _ in rounds) * 1e3
-            measured = median(after[1] for _, after in rounds) * 1e3
-        else:
-            predicted = median(before[tokens] / before[1] for before, _ in rounds)
-            measured = median(after[tokens] / after[1] for _, after in rounds)
-        unit = "ms" if tokens == 1 else "x "
-        print(f"{tokens:6d}  {predicted:7.2f} {unit}  {measured:5.2f} {unit}  {predicted / measured - 1:+.0%}")
+        probe = json_from_record(probe_from_machine())
+        measured = {path.name: measured_seconds(path, options.contexts, options.seconds) for path in options.bundle}
+        rounds.append({"probe": probe, "measured": measured})
+        if options.json is not None:
+            options.json.write_text(json.dumps(rounds))
+    show(options.bundle, rounds)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from specc.bundle.certificate import StepCost
 from specc.doctor.finding import Finding, Fix
-from specc.plan.device import Machine
 from specc.plan.make import plan_from_recipe
 from specc.plan.outlook import Given
 from specc.plan.prediction import Prediction
@@ -16,13 +15,14 @@ from specc.plan.preview import Facts, preview_from_recipe
 from specc.recipe.load import recipe_from_file
 from specc.recipe.schema import Recipe
 from specc.report.subject import Measured, Subject, subject_from_plan
+from tests.cpu_machine import machine_from_rates
 from tests.published_speedups import LLAMA_8B, llama_like
 from tests.stated_source import StatedSource
 
 RECIPES = Path(__file__).resolve().parents[1] / "recipes"
 LLAMA_70B = replace(llama_like(8192, 28672, 80, (64, 8), 128256), max_position_embeddings=8192)
 LLAMA_1B = replace(llama_like(2048, 8192, 16, (32, 8), 128256), max_position_embeddings=8192)
-LAPTOP = Given(machine=Machine(18.5e9, {"f32": 114e9}))
+LAPTOP = Given(machine=machine_from_rates(18.5e9, 114e9))
 REFUSED = "SPC301 r.yaml:13 backend.name: backend tensorrt-llm; this version does not build it"
 FINDING = Finding(
     "SPC335", "warning", "r.yaml:6 target.model", (("4 bits a weight", "r.yaml:6 target.model"), ("q4_1", "tensors")),

@@ -12,12 +12,17 @@ from specc.bundle.certificate import StepCost
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.gpus import PeakDtype
 from specc.plan.cost import CostModel, rounded
-from specc.plan.device import Device
+from specc.plan.cpu import call_traffic
+from specc.plan.device import Cpu, Device, Gpu
+from specc.plan.machine import Machine
+from specc.plan.products import PRODUCT_BITS, ProductElement
 from specc.plan.roofline import call_seconds, parts_from_call, work_seconds
 from specc.plan.shape import ModelShape
 
 CACHED: Final = 128
 """Cached tokens of a row when step costs are measured, where the limits allow."""
+LARGE: Final = 2048
+"""Inputs and outputs of a matrix whose product shows what of a CPU is reached: by one row, and by many."""
 
 
 @dataclass(frozen=True)
@@ -99,29 +104,60 @@ def calls_from_model(model: CostModel, limits: LimitsSpec, gamma: int) -> Predic
         gamma: drafts that the verifying call judges; 0: no such call is shown.
     """
     device, draft = model.device, model.draft
-    efficiency = device.efficiency
-    wanted = [(model.target.arithmetic, model.target.unpacked)]
-    if draft is not None:
-        wanted.append((draft.arithmetic, draft.unpacked))
-    roofs = [
-        ComputeRoof(arithmetic, rounded(peak * device.count), rounded(rate * device.count))
-        for arithmetic, unpacked in dict.fromkeys(wanted)
-        for rate in (device.rate(arithmetic, unpacked=unpacked),)
-        for peak in (rate / (efficiency.unpacked if unpacked else efficiency.compute),)
-    ]
+    shapes = [model.target] if draft is None else [model.target, draft]
+    roof = _cpu_roof(device.machine, shapes) if isinstance(device, Cpu) else _gpu_roof(device, shapes)
     points = [
         point for batch in dict.fromkeys((1, limits.max_batch)) for point in _points_of_batch(model, batch, gamma)
     ]
-    bandwidth = device.bandwidth_bytes * device.count
     return PredictedCalls(
         cached=cached_tokens(limits),
         target=_step_costs(model.target, device, limits, device.overheads.call),
         draft=() if draft is None else _step_costs(draft, device, limits, device.overheads.draft_call),
-        bandwidth=rounded(bandwidth),
-        reached_bandwidth=rounded(bandwidth * efficiency.bandwidth),
-        roofs=tuple(roofs),
+        bandwidth=rounded(roof.bandwidth),
+        reached_bandwidth=rounded(roof.reached_bandwidth),
+        roofs=roof.compute,
         points=tuple(points),
     )
+
+
+@dataclass(frozen=True)
+class _Roof:
+    bandwidth: float
+    reached_bandwidth: float
+    compute: tuple[ComputeRoof, ...]
+
+
+def _gpu_roof(device: Gpu, shapes: list[ModelShape]) -> _Roof:
+    efficiency, count = device.efficiency, device.count
+    compute = tuple(
+        ComputeRoof(arithmetic, rounded(peak * count), rounded(rate * count))
+        for arithmetic, unpacked in dict.fromkeys((shape.arithmetic, shape.unpacked) for shape in shapes)
+        for rate in (device.rate(arithmetic, unpacked=unpacked),)
+        for peak in (rate / (efficiency.unpacked if unpacked else efficiency.compute),)
+    )
+    bandwidth = device.bandwidth_bytes * count
+    return _Roof(bandwidth, bandwidth * efficiency.bandwidth, compute)
+
+
+def _cpu_roof(machine: Machine, shapes: list[ModelShape]) -> _Roof:
+    """Return memory and products as the probe found them; what is reached is of products with the target's weights."""
+    elements = [_main_element(shape) for shape in shapes]
+    arithmetic: dict[PeakDtype, ProductElement] = {}
+    for element in elements:
+        arithmetic.setdefault("f32" if element == "f32" else "int8", element)
+    compute = tuple(
+        ComputeRoof(dtype, rounded(max(machine.flops[dtype], reached)), rounded(reached))
+        for dtype, element in arithmetic.items()
+        for cost in (machine.products[element],)
+        for reached in (2.0 * LARGE * LARGE * cost.most_rows / cost.seconds(LARGE, LARGE, cost.most_rows),)
+    )
+    streamed = LARGE * LARGE * PRODUCT_BITS[elements[0]] / 8 / machine.products[elements[0]].seconds(LARGE, LARGE, 1)
+    return _Roof(max(machine.bandwidth_bytes, streamed), streamed, compute)
+
+
+def _main_element(shape: ModelShape) -> ProductElement:
+    """Return the element of most weights."""
+    return max(shape.products, key=lambda products: products.weights).element
 
 
 def _step_costs(shape: ModelShape, device: Device, limits: LimitsSpec, overhead: float) -> tuple[StepCost, ...]:
@@ -145,7 +181,11 @@ def _points_of_batch(model: CostModel, batch: int, gamma: int) -> list[CallPoint
 def _point(
     what: Literal["AR", "verify", "draft"], shape: ModelShape, model: CostModel, batch: int, tokens: int
 ) -> CallPoint:
-    parts = parts_from_call(shape, batch, tokens, model.context)
+    if isinstance(model.device, Cpu):
+        moved, computed = call_traffic(shape, batch, tokens, model.context)
+    else:
+        parts = parts_from_call(shape, batch, tokens, model.context)
+        moved, computed = sum(p.bytes for p in parts), sum(p.flops for p in parts)
     seconds = call_seconds(shape, model.device, batch, tokens, model.context)
     if what == "draft":
         seconds += model.device.overheads.draft_call - model.device.overheads.call
@@ -153,7 +193,7 @@ def _point(
         what,
         batch,
         tokens,
-        rounded(sum(p.bytes for p in parts)),
-        rounded(sum(p.flops for p in parts)),
+        rounded(moved),
+        rounded(computed),
         rounded(seconds),
     )

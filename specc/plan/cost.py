@@ -152,6 +152,7 @@ class CostModel(RoundCosts):
         device: where both run.
         context: cached tokens of a row.
         chunk: prompt tokens of one prefill call.
+        even: calls of the target are padded to an even number of tokens (`numerics: invariant`).
     """
 
     target: ModelShape
@@ -159,14 +160,18 @@ class CostModel(RoundCosts):
     device: Device
     context: int
     chunk: int
+    even: bool = False
 
     def ar_seconds(self, batch: int) -> float:
         """Return the seconds of one AR step."""
-        return call_seconds(self.target, self.device, batch, 1, self.context)
+        return self.verify_seconds(batch, 0)
 
     def verify_seconds(self, batch: int, gamma: int) -> float:
         """Return the seconds of one target call that verifies `gamma` drafts a row."""
-        return call_seconds(self.target, self.device, batch, gamma + 1, self.context)
+        tokens = gamma + 1
+        if self.even:
+            tokens += batch * tokens % 2
+        return call_seconds(self.target, self.device, batch, tokens, self.context)
 
     def drafting_seconds(self, batch: int, gamma: int) -> float:
         """Return what a round spends beside the target's call; 0 where nothing is drafted."""

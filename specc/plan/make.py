@@ -58,7 +58,7 @@ def plan_from_recipe(
     graph = _graph(recipe, choices, lengths, candidates=sampling.candidates, weights=weights, support=support)
     drafting = DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source)
     draft = draft_from_recipe(drafting)
-    prediction = outlook_from_models(recipe, _models(recipe, choices, facts, draft), lengths.limits, given)
+    prediction = outlook_from_models(recipe, _models(recipe, choices, facts, graph, draft), lengths.limits, given)
     lengths, draft = _with_best_gamma(drafting, lengths, draft, prediction)
     pair = Pair(facts, draft.spec, draft.facts, source, draft_source)
     trtllm = trtllm_from_recipe(recipe, choices, pair, lengths.limits, prediction)
@@ -94,15 +94,17 @@ def plan_text(plan: Plan) -> str:
     return text_from_record(plan)
 
 
-def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, draft: DraftDecision) -> Models:
+def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftDecision) -> Models:
     model, cache = draft.model, recipe.target.kv_cache or choices.support.compute_dtype
     drafting = None if draft.spec.kind != "eagle3" else eagle3_shape(facts, choices.scheme, cache)
     if draft.first_layers is not None:
-        drafting = shape_from_facts(draft.first_layers, choices.scheme, choices.support.compute_dtype)
+        drafting = shape_from_facts(draft.first_layers, choices.scheme, choices.support.compute_dtype, graph.format_of)
     if model is not None:
-        drafting = shape_from_facts(model.model.facts, model.model.scheme, model.graph.compute_dtype)
+        drafting = shape_from_facts(
+            model.model.facts, model.model.scheme, model.graph.compute_dtype, model.graph.format_of
+        )
     return Models(
-        target=shape_from_facts(facts, choices.scheme, cache),
+        target=shape_from_facts(facts, choices.scheme, cache, graph.format_of),
         draft=drafting,
         draft_kind=recipe.draft.kind,
     )

@@ -8,7 +8,8 @@ from typing import Final
 from specc.bundle.manifest import LimitsSpec
 from specc.plan.calls import calls_from_model
 from specc.plan.cost import Acceptance, CostModel
-from specc.plan.device import Device, Machine, device_from_gpu, device_from_machine
+from specc.plan.device import Device, device_from_gpu, device_from_machine
+from specc.plan.machine import Machine
 from specc.plan.prediction import Asked, Outlook, Prediction, prediction_from_model, workload_from_name
 from specc.plan.shape import ModelShape
 from specc.recipe.schema import Recipe
@@ -63,7 +64,14 @@ def outlook_from_models(recipe: Recipe, models: Models, limits: LimitsSpec, give
     model = (
         None
         if device is None
-        else CostModel(models.target, models.draft, device, typical_context(limits), limits.prefill_chunk)
+        else CostModel(
+            models.target,
+            models.draft,
+            device,
+            typical_context(limits),
+            limits.prefill_chunk,
+            even=recipe.numerics == "invariant",
+        )
     )
     asked = Asked(
         draft_kind=models.draft_kind,

@@ -100,6 +100,11 @@ class GraphPlan:
         row = weight_row(self.weights, name)
         return None if row is None or row.format is None else row
 
+    def format_of(self, name: str) -> WeightFormat | None:
+        """Return how the weight of a canonical name is stored; None: as floats."""
+        row = self.weight_row(name)
+        return None if row is None else row.format
+
     @property
     def calibrated_method(self) -> QuantizationMethod | None:
         """The method of its rows that looks at activations, None where none does; planning allows one."""

@@ -1,7 +1,7 @@
 """Seconds of one call: for each part of a model the longer of reading and computing, and what no size explains.
 
-T(B, S, context) = overhead + sum over parts of max(bytes / bandwidth, operations / rate). Every formula is derived in
-docs/planning.md.
+T(B, S, context) = overhead + sum over parts of max(bytes / bandwidth, operations / rate) on a GPU; on a CPU the sum is
+that of `specc/plan/cpu.py`. Every formula is derived in docs/planning.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from specc.catalog.gpus import PeakDtype
-from specc.plan.device import Device
+from specc.plan.cpu import cpu_seconds
+from specc.plan.device import Cpu, Device, Gpu
 from specc.plan.shape import ModelShape, distinct_experts
 
 LOGIT_BYTES: Final = 8.0
@@ -89,6 +90,8 @@ def work_seconds(
 
     `logit_rows` are the tokens of a row that get logits, None: all.
     """
+    if isinstance(device, Cpu):
+        return cpu_seconds(shape, device.machine, batch, tokens, context, logit_rows=logit_rows or tokens)
     parts = parts_from_call(shape, batch, tokens, context, logit_rows=logit_rows)
     return sum(_part_seconds(part, device) for part in parts) + _between_devices(shape, device, batch * tokens)
 
@@ -112,14 +115,14 @@ def parts_from_call(
     )
 
 
-def _part_seconds(part: Part, device: Device) -> float:
+def _part_seconds(part: Part, device: Gpu) -> float:
     read = part.bytes / (device.bandwidth_bytes * device.efficiency.bandwidth * device.count)
     compute = part.flops / (device.rate(part.arithmetic, unpacked=part.unpacked) * device.count)
     # Unpacking keeps the cores busy while weights arrive, so the two do not hide each other.
-    return max(read, compute) if device.overlaps and not part.unpacked else read + compute
+    return read + compute if part.unpacked else max(read, compute)
 
 
-def _between_devices(shape: ModelShape, device: Device, rows: int) -> float:
+def _between_devices(shape: ModelShape, device: Gpu, rows: int) -> float:
     """Return the seconds of two sums a layer over all devices, each moving 2 (n - 1) / n of the activations."""
     if device.count == 1:
         return 0.0

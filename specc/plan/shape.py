@@ -11,6 +11,7 @@ from specc.catalog.gpus import PeakDtype
 from specc.catalog.schemes import PLAIN, plain_bits, weight_bits
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
+from specc.plan.products import FormatOf, Products, product_element, products_from_facts, usual_format
 
 ARITHMETIC: Final[dict[str, PeakDtype]] = {
     "f32": "f32",
@@ -49,6 +50,9 @@ class ModelShape:
         head_arithmetic: type of the head's products: quantized models keep it in 16 bits.
         cache_row_bytes: keys and values of one token in all layers.
         score_flops: operations of attention for one query and one cached token, all layers.
+        num_attention_heads, num_key_value_heads, head_dim: of attention.
+        expert_blocks: experts of all layers together.
+        products: the matrix products of one call by size, as CPUs run them.
     """
 
     layers: int
@@ -66,15 +70,21 @@ class ModelShape:
     head_arithmetic: PeakDtype
     cache_row_bytes: float
     score_flops: float
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    expert_blocks: int
+    products: tuple[Products, ...]
 
 
-def shape_from_facts(facts: ModelFacts, scheme: str, cache_dtype: str) -> ModelShape:
+def shape_from_facts(facts: ModelFacts, scheme: str, cache_dtype: str, format_of: FormatOf | None = None) -> ModelShape:
     """Return the sizes of a model.
 
     Args:
         facts: of the model.
         scheme: row of `catalog/schemes.py`; embedding and head of quantized models have 16 bits.
         cache_dtype: row of `catalog/dtypes.py`.
+        format_of: how a plan stores each matrix, which `products` follow; None: as CPUs usually store the scheme.
     """
     body = expert_weights = head = 0
     for name, shape in shapes_from_facts(facts):
@@ -103,6 +113,13 @@ def shape_from_facts(facts: ModelFacts, scheme: str, cache_dtype: str) -> ModelS
         head_arithmetic=ARITHMETIC[scheme] if scheme in PLAIN else "f16",
         cache_row_bytes=elements * DTYPES[cache_dtype].nbytes,
         score_flops=4.0 * facts.num_hidden_layers * facts.num_attention_heads * facts.head_dim,
+        num_attention_heads=facts.num_attention_heads,
+        num_key_value_heads=facts.num_key_value_heads,
+        head_dim=facts.head_dim,
+        expert_blocks=0
+        if experts is None
+        else experts.num_experts * sum(facts.layer(index).experts for index in range(facts.num_hidden_layers)),
+        products=products_from_facts(facts, format_of or usual_format(scheme)),
     )
 
 
@@ -113,6 +130,7 @@ def eagle3_shape(target: ModelFacts, scheme: str, cache_dtype: str) -> ModelShap
     """
     h, d = target.hidden_size, target.head_dim
     queries, keys = target.num_attention_heads * d, target.num_key_value_heads * d
+    element = product_element(usual_format(scheme)("midlayer.o_proj.weight"))
     body = 3 * h * h + 2 * h * (queries + 2 * keys) + queries * h + 3 * h * target.intermediate_size
     return ModelShape(
         layers=1,
@@ -130,6 +148,18 @@ def eagle3_shape(target: ModelFacts, scheme: str, cache_dtype: str) -> ModelShap
         head_arithmetic=ARITHMETIC[scheme] if scheme in PLAIN else "f16",
         cache_row_bytes=2.0 * keys * DTYPES[cache_dtype].nbytes,
         score_flops=4.0 * target.num_attention_heads * d,
+        num_attention_heads=target.num_attention_heads,
+        num_key_value_heads=target.num_key_value_heads,
+        head_dim=d,
+        expert_blocks=0,
+        products=(
+            Products("body", element, 3 * h, h, 1),
+            Products("body", element, 2 * h, queries + 2 * keys, 1),
+            Products("body", element, queries, h, 1),
+            Products("body", element, h, 2 * target.intermediate_size, 1),
+            Products("body", element, target.intermediate_size, h, 1),
+            Products("head", "f32", h, EAGLE3_DRAFT_VOCAB, 1),
+        ),
     )
 
 

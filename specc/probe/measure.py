@@ -1,9 +1,7 @@
-"""Measure memory bandwidth by threads and the rate of matrix products, in about three seconds."""
+"""Measure what the cost model needs to know of a CPU, in about ten seconds."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -13,8 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from specc.certify.machine import processor_name
-from specc.probe.products import onnxruntime_products
-from specc.probe.result import PROBE_SCHEMA, Bandwidth, ProbeResult, ProductRate, usable_threads
+from specc.probe.clock import best_seconds
+from specc.probe.dense import dense_products
+from specc.probe.nodes import NodeSizes, node_costs
+from specc.probe.result import PROBE_SCHEMA, Bandwidth, ProbeResult, StreamedProducts, usable_threads
+from specc.probe.scores import ScoreSizes, attention_cost
+from specc.probe.small_model import imported_onnxruntime
+from specc.probe.streamed import StreamedSizes, streamed_products
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 
@@ -26,15 +29,21 @@ class ProbeSizes:
     Attributes:
         bytes_read: of one pass over memory; several times the last cache, or the cache is measured.
         product: rows, columns and depth of a matrix product.
-        seconds: that each number may take; the best pass within it counts.
+        seconds: that bandwidths and products of arrays in the caches may take each; the best pass within it counts.
+        streamed: products of a few rows by matrices that come from memory.
+        scores: attention.
+        nodes: operators that do little.
     """
 
     bytes_read: int
     product: int
     seconds: float
+    streamed: StreamedSizes
+    scores: ScoreSizes
+    nodes: NodeSizes
 
 
-USUAL: Final = ProbeSizes(bytes_read=512 << 20, product=1024, seconds=0.4)
+USUAL: Final = ProbeSizes(512 << 20, 1024, 0.4, StreamedSizes(), ScoreSizes(), NodeSizes())
 
 
 def probe_from_machine(sizes: ProbeSizes = USUAL) -> ProbeResult:
@@ -42,17 +51,24 @@ def probe_from_machine(sizes: ProbeSizes = USUAL) -> ProbeResult:
 
     Args:
         sizes: smaller ones are for tests.
+
+    Raises:
+        SpeccError: SPC740 ONNX Runtime is not installed.
     """
+    imported_onnxruntime()
     threads = usable_threads()
-    products = onnxruntime_products(sizes.product, threads, sizes.seconds, best_seconds)
-    if all(row.dtype != "f32" for row in products):
-        products = (_numpy_product(sizes), *products)
+    streamed = streamed_products(sizes.streamed, threads)
+    nodes = node_costs(sizes.nodes, threads)
     return ProbeResult(
         schema=PROBE_SCHEMA,
         processor=processor_name(),
         threads=threads,
         bandwidth=bandwidth_by_threads(sizes, threads),
-        products=products,
+        products=dense_products(sizes.product, threads, sizes.seconds),
+        streamed=tuple(StreamedProducts(element, cost) for element, cost in streamed.items()),
+        attention=attention_cost(sizes.scores, threads),
+        node_seconds=nodes.alone,
+        between=nodes.between,
     )
 
 
@@ -69,18 +85,6 @@ def bandwidth_by_threads(sizes: ProbeSizes, threads: int) -> tuple[Bandwidth, ..
     return tuple(rows)
 
 
-def best_seconds(call: Callable[[], object], seconds: float) -> float:
-    """Return the shortest time of a call among those that fit into so many seconds, at least two, after a warm-up."""
-    call()
-    best, calls, ends = float("inf"), 0, time.perf_counter() + seconds
-    while calls < 2 or time.perf_counter() < ends:
-        started = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - started)
-        calls += 1
-    return best
-
-
 def _read_all(pool: ThreadPoolExecutor, parts: list[Words]) -> int:
     return sum(pool.map(_read, parts))
 
@@ -88,11 +92,3 @@ def _read_all(pool: ThreadPoolExecutor, parts: list[Words]) -> int:
 def _read(words: Words) -> int:
     """Read every word; NumPy lets other threads of the interpreter run meanwhile."""
     return int(np.bitwise_or.reduce(words))
-
-
-def _numpy_product(sizes: ProbeSizes) -> ProductRate:
-    n = sizes.product
-    a = np.ones((n, n), np.float32)
-    out = np.empty_like(a)
-    seconds = best_seconds(lambda: np.matmul(a, a, out=out), sizes.seconds)
-    return ProductRate("f32", 2 * n**3 / seconds, f"NumPy {np.__version__}")

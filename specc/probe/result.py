@@ -14,9 +14,12 @@ from specc.bundle.objects import cache_folder
 from specc.bundle.record import record_from_file, text_from_record
 from specc.certify.machine import processor_name
 from specc.errors import SpeccError
-from specc.plan.device import Machine
+from specc.plan.machine import Machine
+from specc.plan.products import ProductElement
+from specc.plan.work_cost import WorkCost
 
-PROBE_SCHEMA: Final = 1
+PROBE_SCHEMA: Final = 2
+"""Version of what is measured and how; part of the name under which a result is remembered."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,14 @@ class ProductRate:
 
 
 @dataclass(frozen=True)
+class StreamedProducts:
+    """What products of a few rows by matrices take that come from memory: first size K, second size N."""
+
+    element: ProductElement
+    cost: WorkCost
+
+
+@dataclass(frozen=True)
 class ProbeResult:
     """The whole of the remembered file.
 
@@ -49,7 +60,11 @@ class ProbeResult:
         processor: what it calls itself.
         threads: that this process may use.
         bandwidth: ascending by threads.
-        products: by type; f32 is always among them.
+        products: of arrays in the caches, by type; f32 is always among them.
+        streamed: by element of the weights, all of them.
+        attention: of one turn of heads on all threads: first size D, second size the cached tokens, rows the queries.
+        node_seconds: an operator with next to nothing to do, among others like it.
+        between: an operator between products that does little: first size 1, second size the elements of a row.
     """
 
     schema: int
@@ -57,12 +72,16 @@ class ProbeResult:
     threads: int
     bandwidth: tuple[Bandwidth, ...]
     products: tuple[ProductRate, ...]
+    streamed: tuple[StreamedProducts, ...]
+    attention: WorkCost
+    node_seconds: float
+    between: WorkCost
 
 
 def probe_file(processor: str, threads: int) -> Path:
     """Return where the result for a processor and a number of threads lies."""
     word = re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-")[:80] or "unknown"
-    return cache_folder() / "probe" / f"{word}-{threads}.json"
+    return cache_folder() / "probe" / f"{word}-{threads}-v{PROBE_SCHEMA}.json"
 
 
 def remembered(processor: str, threads: int) -> ProbeResult | None:
@@ -105,7 +124,14 @@ def usable_threads() -> int:
 
 def machine_from_probe(result: ProbeResult) -> Machine:
     """Return the measurements as the cost model takes them."""
+    by_threads = {row.threads: row.bytes_per_second for row in result.bandwidth}
     return Machine(
-        bandwidth_bytes=max(row.bytes_per_second for row in result.bandwidth),
+        threads=result.threads,
+        bandwidth_bytes=max(by_threads.values()),
+        thread_bytes=by_threads[min(by_threads)],
         flops={row.dtype: row.operations_per_second for row in result.products},
+        products={row.element: row.cost for row in result.streamed},
+        attention=result.attention,
+        node_seconds=result.node_seconds,
+        between=result.between,
     )

@@ -11,7 +11,6 @@ import pytest
 from specc.bundle.record import json_from_record, record_from_json, text_from_record
 from specc.bundle.statistics import AcceptanceStatistics
 from specc.plan.compare import COLUMNS, comparison_row, variants_from_text
-from specc.plan.device import Machine
 from specc.plan.make import plan_from_recipe
 from specc.plan.measured import acceptance_from_file, acceptance_from_statistics
 from specc.plan.outlook import Given
@@ -19,12 +18,13 @@ from specc.plan.plan import Plan
 from specc.plan.prediction import Prediction, Unpredicted, shown_batches
 from specc.plan.preview import Facts, Preview, preview_from_recipe
 from specc.recipe.schema import Recipe
+from tests.cpu_machine import machine_from_rates
 from tests.published_speedups import LLAMA_8B, QWEN3_1_7B, llama_like
 from tests.stated_source import StatedSource
 
 BASE = {"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": "ngram", "gpu": "rtx-4090"}
 LLAMA_70B = llama_like(8192, 28672, 80, (64, 8), 128256)
-SLOW_CPU = Machine(18.5e9, {"f32": 114e9})
+SLOW_CPU = machine_from_rates(18.5e9, 114e9)
 COUNTS = AcceptanceStatistics(
     rounds=100, ar_steps=25, no_proposal=20, proposed=400, accepted=138, proposed_per_position=(100, 100, 100, 100),
     evaluated_per_position=(100, 72, 41, 0), accepted_per_position=(72, 41, 25, 0),

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
+import sys
 
 import pytest
 
 from specc.bundle.record import json_from_record, record_from_json
 from specc.cli.main import status_from_arguments
+from specc.errors import SpeccError
 from specc.probe import measure, result
-from specc.probe.measure import ProbeSizes, best_seconds, probe_from_machine
+from specc.probe.measure import ProbeSizes, probe_from_machine
+from specc.probe.nodes import NodeSizes
 from specc.probe.result import (
+    PROBE_SCHEMA,
     Bandwidth,
     ProbeResult,
-    ProductRate,
     machine_from_probe,
     probe_file,
     remember,
     remembered,
     remembered_machine,
 )
+from specc.probe.scores import ScoreSizes
+from specc.probe.streamed import StreamedSizes
 
-SMALL = ProbeSizes(bytes_read=1 << 16, product=32, seconds=0.001)
+SMALL = ProbeSizes(
+    bytes_read=1 << 16,
+    product=32,
+    seconds=0.001,
+    streamed=StreamedSizes((32, 64), (32, 96), rows=(1, 4), megabytes=0.02, seconds=0.001),
+    scores=ScoreSizes((16, 32), (8, 32), rows=(1, 3), megabytes=0.02, seconds=0.001),
+    nodes=NodeSizes(links=2, widths=(64, 128), rows=(1, 2), seconds=0.001),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +52,17 @@ def test_a_probe_is_a_record_of_positive_rates() -> None:
     assert all(row.by.startswith("ONNX Runtime ") for row in probed.products)
     assert min(row.bytes_per_second for row in probed.bandwidth) > 0
     assert min(row.operations_per_second for row in probed.products) > 0
+    assert [row.element for row in probed.streamed] == ["f32", "int8", "int4"]
+    assert min(row.cost.seconds(48, 48, 2) for row in probed.streamed) > 0
+    assert probed.attention.seconds(16, 8, 2) > 0
+    assert probed.node_seconds > 0
 
 
-def test_numpy_multiplies_where_onnx_runtime_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    (product,) = probe_from_machine(SMALL).products
-    assert (product.dtype, product.by.split()[0]) == ("f32", "NumPy")
+def test_nothing_is_measured_without_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(SpeccError, match="onnxruntime") as caught:
+        probe_from_machine(SMALL)
+    assert caught.value.code == "SPC740"
 
 
 def test_a_result_is_remembered_by_processor_and_threads() -> None:
@@ -58,7 +74,7 @@ def test_a_result_is_remembered_by_processor_and_threads() -> None:
     assert remembered(probed.processor, 3) == probed
     assert remembered(probed.processor, 4) is None
     assert remembered("Another (R) CPU @ 3.0GHz/x", 3) is None
-    assert probe_file("Another (R) CPU @ 3.0GHz/x", 3).name == "another-r-cpu-3-0ghz-x-3.json"
+    assert probe_file("Another (R) CPU @ 3.0GHz/x", 3).name == f"another-r-cpu-3-0ghz-x-3-v{PROBE_SCHEMA}.json"
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[", '{"schema": 1}'])
@@ -69,23 +85,28 @@ def test_a_damaged_memory_is_none(text: str) -> None:
 
 
 def test_another_version_of_the_form_is_none() -> None:
-    other = dataclasses.replace(probe_from_machine(SMALL), schema=2)
+    other = dataclasses.replace(probe_from_machine(SMALL), schema=PROBE_SCHEMA - 1)
     remember(other)
     assert remembered(other.processor, 3) is None
 
 
+def test_what_an_older_version_remembered_lies_under_another_name() -> None:
+    """The first version's file, which had no version in its name, is not looked at."""
+    file = probe_file("p", 3)
+    file.parent.mkdir(parents=True)
+    (file.parent / "p-3.json").write_text("{}")
+    assert not file.exists()
+    assert remembered("p", 3) is None
+
+
 def test_the_model_takes_the_best_bandwidth_and_each_product() -> None:
     rows = (Bandwidth(1, 5.0), Bandwidth(2, 9.0), Bandwidth(4, 8.0))
-    products = (ProductRate("f32", 7.0, "x"), ProductRate("int8", 11.0, "x"))
-    machine = machine_from_probe(ProbeResult(1, "p", 4, rows, products))
-    assert machine.bandwidth_bytes == 9.0
-    assert machine.flops == {"f32": 7.0, "int8": 11.0}
-
-
-def test_the_shortest_call_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 1.0, 4.0, 5.0, 6.0, 7.0, 7.5, 8.5])
-    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    assert best_seconds(lambda: None, 1.0) == 1.0
+    probed = dataclasses.replace(probe_from_machine(SMALL), bandwidth=rows)
+    machine = machine_from_probe(probed)
+    assert (machine.bandwidth_bytes, machine.thread_bytes, machine.threads) == (9.0, 5.0, 3)
+    assert machine.flops == {row.dtype: row.operations_per_second for row in probed.products}
+    assert machine.products == {row.element: row.cost for row in probed.streamed}
+    assert (machine.attention, machine.node_seconds) == (probed.attention, probed.node_seconds)
 
 
 def test_the_command_measures_once(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
