@@ -33,7 +33,7 @@ def recipe_in(folder: Path) -> Path:
     llama_folder(folder / "model", TinyLlama(stored="f16", num_hidden_layers=1))
     llama_folder(folder / "small", TinyLlama(stored="f16", num_hidden_layers=1, seed=1))
     (folder / "tiny.yaml").write_text(RECIPE)
-    write_empty_kernels(folder / "kernels", "8.0", "9.0")
+    write_empty_kernels(folder / "kernels", "8.0", "8.9", "9.0", "10.0")
     return folder / "tiny.yaml"
 
 

@@ -1,8 +1,10 @@
 """What each back end of this version runs. Planning refuses the rest by name and says what can be used instead.
 
-Measured with ONNX Runtime 1.32 and TensorRT-RTX 1.7.1; a row changes only with a measurement. TensorRT's row
-is not measured: it has the graphs of TensorRT-RTX, whose importer of ONNX it shares, on the SMs of its support
-matrix. A recipe that names no back end gets the first row that runs on its GPU, so what was never run stands last.
+Measured with ONNX Runtime 1.32 and TensorRT-RTX 1.7.1; a row changes only with a measurement. TensorRT's row is not
+measured: it has the graphs of TensorRT-RTX, whose importer of ONNX it shares, on the SMs that it is published to run
+on. Sources, looked up on 2026-11-30: Model Optimizer's support matrix, whose formats it deploys (fp4: Blackwell and
+later; fp8: Ada and later; int4 weights: Ampere and later), and the release notes of 10.14.1 for SM 10.3.
+A recipe that names no back end gets the first row that runs on its GPU, so what was never run stands last.
 """
 
 from __future__ import annotations
@@ -128,7 +130,7 @@ _FP8_RTX: Final = (
 _FP4_RTX: Final = (WeightFormat("fp4_e2m1", "group", 16, zero_point=False, scale_dtype="fp8_e4m3"),)
 
 _RTX: Final = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
-_TRT: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
+_TRT: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
 _LLM: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 _CPU_CASTS: Final = (
     "ONNX Runtime computes it on CPUs through casts around float32 arithmetic: no faster than f32, and less exact"
@@ -236,8 +238,15 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         schemes={
             "f16": SchemeSupport("f16", _TRT),
             "bf16": SchemeSupport("bf16", _TRT),
+            "w8a16": SchemeSupport("f16", _TRT, _W8_RTX),
+            "w4a16": SchemeSupport("f16", _TRT, _W4_RTX),
+            "w8a8": SchemeSupport("f16", _TRT, _W8_RTX),
+            "fp8": SchemeSupport("f16", _TRT[2:], _FP8_RTX),
+            "fp8a16": SchemeSupport("f16", _TRT[2:], _FP8_RTX),
+            "nvfp4": SchemeSupport("f16", _TRT[4:], _FP4_RTX),
+            "nvfp4a16": SchemeSupport("f16", _TRT[4:], _FP4_RTX),
         },
-        refused_schemes={},
+        refused_schemes={"f32": "TensorRT-RTX, whose graphs these are, has no fused attention for float32"},
         refused_features={
             "a mixture of experts": "its graphs are those of tensorrt-rtx, which lacks NonZero for experts",
             "soft-capped attention scores": "its graphs are those of tensorrt-rtx, whose Attention takes no softcap",

@@ -1,11 +1,7 @@
-"""From which SM on the back ends of data-centre GPUs run a scheme; what is built of it stands in `capabilities.py`.
+"""From which SM on TensorRT-LLM runs a scheme; what is built for it, and for the others, stands in `capabilities.py`.
 
-Source, looked up on 2026-11-30. TensorRT-LLM: its support matrix of 0.18.2 (Ampere: f32, f16, bf16, int8, int4; Ada and
-Hopper: fp8 besides) and its page on quantization of 1.0 (fp4 on Blackwell). TensorRT: Model Optimizer's support matrix,
-whose formats it deploys (fp4: Blackwell and later; fp8: Ada and later; int4 weights: Ampere and later), and table 2 of
-the support matrix of TensorRT 10.1 for plain types; the support matrix of TensorRT-RTX 1.4, whose core is the same,
-agrees (7.5: f32 and f16 only; bf16 and weight-only int8 and int4 from 8.6; fp8 from 8.9; fp4 on 12.0).
-int8 activations on SM 7.5 are in TensorRT's table, while Model Optimizer names Ampere.
+Source, looked up on 2026-11-30: its support matrix of 0.18.2 (Ampere: f32, f16, bf16, int8, int4; Ada and Hopper: fp8
+besides) and its page on quantization of 1.0 (fp4 on Blackwell).
 """
 
 from __future__ import annotations
@@ -16,10 +12,6 @@ from specc.catalog.capabilities import BACKENDS
 from specc.catalog.gpus import sm_number
 
 FIRST_SM: Final[dict[str, dict[str, str]]] = {
-    "tensorrt": {
-        "f32": "7.5", "f16": "7.5", "bf16": "8.0", "w8a16": "8.0", "w4a16": "8.0", "w8a8": "7.5", "fp8": "8.9",
-        "fp8a16": "8.9", "nvfp4": "10.0", "nvfp4a16": "10.0", "int8": "7.5",
-    },
     "tensorrt-llm": {
         "f32": "8.0", "f16": "8.0", "bf16": "8.0", "w8a16": "8.0", "w4a16": "8.0", "w8a8": "8.0", "fp8": "8.9",
         "fp8a16": "8.9", "nvfp4": "10.0", "nvfp4a16": "10.0", "int8": "8.0",

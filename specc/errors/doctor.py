@@ -1,4 +1,4 @@
-"""Codes SPC330 to SPC350: what `specc check` finds beside the refusals of other stages."""
+"""Codes SPC330 to SPC351: what `specc check` finds beside the refusals of other stages."""
 
 from __future__ import annotations
 
@@ -107,5 +107,10 @@ DOCTOR: Final[dict[str, CodeRow]] = {
         "Drafts are drawn from fewer ids than the text",
         "Under acceptance rejection and block a draft is drawn from its most probable ids, `draft.support` of them. "
         "Without truncation, hot sampling takes many tokens from beyond these, and each ends the accepted drafts.",
+    ),
+    "SPC351": CodeRow(
+        "This version of TensorRT is reported to fail on such engines",
+        "`specc/catalog/known_bad.py` lists reports by version, SM and precision, each with its source. They are not "
+        "measurements of specc's: a build goes on, and what comes out should be held against a reference.",
     ),
 }

@@ -45,6 +45,8 @@ PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
         check_operators(RTX),
     ),
     TENSORRT: (
+        ROUND_ACTIVATIONS,
+        DEQUANTIZE_WEIGHTS,
         ISOLATE_NOISE,
         INLINE_CONDITIONALS,
         SEPARATE_NAMES,

@@ -14,7 +14,7 @@ import numpy as np
 from specc.catalog.weight_formats import ELEMENT_BITS, WeightElement, WeightFormat
 from specc.errors import SpeccBug
 from specc.graph.builder import DATA_TYPES, WeightDtype
-from specc.lower.operators import ONNXRUNTIME, RTX
+from specc.lower.operators import ONNXRUNTIME, RTX, TENSORRT
 from specc.quantize.elements import Float32Array
 from specc.quantize.layouts.matmul_nbits import matmul_nbits_from_quantized
 from specc.quantize.layouts.onnx_packed import onnx_packed_from_codes
@@ -32,7 +32,7 @@ RTX_DTYPES: Final[dict[WeightElement, WeightDtype]] = {
     "fp4_e2m1": "f4e2m1",
 }
 SCALE_DTYPE: Final[WeightDtype] = "f16"
-"""Of scales on TensorRT-RTX, whose quantized schemes compute in float16."""
+"""Of scales on TensorRT-RTX and TensorRT, whose quantized schemes compute in float16."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def parts_of_weight(backend: str, shape: tuple[int, int], form: WeightFormat) ->
     """
     if (backend, form.granularity) == (ONNXRUNTIME, "group"):
         return _matmulnbits_parts(shape, form)
-    if backend == RTX and not form.zero_point:
+    if backend in (RTX, TENSORRT) and not form.zero_point:
         return _dequantizelinear_parts(shape, form)
     raise SpeccBug(f"{backend} has no layout for {form.title}")
 

@@ -1,4 +1,4 @@
-"""Which scheme runs on which GPU under the back ends that are not built here; planning checks the others."""
+"""Which scheme runs on which GPU under TensorRT-LLM, whose engines are not built here; planning checks the others."""
 
 from __future__ import annotations
 

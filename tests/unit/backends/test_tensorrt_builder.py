@@ -12,6 +12,7 @@ from specc.backends.engine_list import engines_in_folder
 from specc.bundle.lock import LOCK_FILE, RecipeLock
 from specc.bundle.manifest import Manifest
 from specc.bundle.record import record_from_file
+from specc.catalog.capabilities import BACKENDS
 from specc.pipeline import BuildRequest
 from specc.plugin.bundle import KernelBundle
 from specc.plugin.operators import CHAINS
@@ -19,6 +20,8 @@ from specc.plugin.variants import variants_of_chain
 from tests.tensorrt_builder import SIZES, STAND_INS, VERSION, Machine
 from tests.tensorrt_case import built, refused, told
 from tests.tensorrt_layer import real_classes
+
+FIRST = {"8.0": "a100-sxm-80gb", "8.9": "l40s", "10.0": "b200"}
 
 
 @pytest.mark.parametrize("mode", CHAINS)
@@ -71,6 +74,19 @@ def test_limits_and_compatibility_reach_the_builder(
     assert told(built(trt_request, "backend.hardware_compatibility=same-compute-capability"))["compatibility"] == (
         "SAME_COMPUTE_CAPABILITY"
     )
+
+
+@pytest.mark.parametrize("scheme", [name for name, row in BACKENDS["tensorrt"].schemes.items() if row.formats])
+def test_quantized_graphs_reach_the_builder(trt_request: BuildRequest, machine: Machine, scheme: str) -> None:
+    """On the first GPU of the scheme's row; the kernels are those of the graph's own dtype."""
+    sm = BACKENDS["tensorrt"].schemes[scheme].compute_capabilities[0]
+    gpu = FIRST[sm]
+    machine.gpu = (gpu, sm)
+    wanted = f"{{name: {scheme}, group_size: 32}}" if scheme == "w4a16" else scheme
+    folder = built(trt_request, f"target.scheme={wanted}", f"gpu={gpu}")
+    (spec,) = engines_in_folder(folder).engines
+    assert (spec.scheme, spec.compute_dtype, spec.compute_capabilities) == (scheme, "f16", (sm,))
+    assert [kernel[0] for kernel in told(folder)["kernels"]] == ["row_thresholds", "row_partials", "chain_accept"]
 
 
 def test_a_draft_model_has_an_engine_without_kernels(trt_request: BuildRequest, machine: Machine) -> None:

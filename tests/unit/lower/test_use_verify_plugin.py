@@ -1,27 +1,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import onnx
 import onnx_ir as ir
 import pytest
 
+from specc.catalog.capabilities import BACKENDS
 from specc.errors import SpeccBug
 from specc.graph.decoder import target_graph
+from specc.graph.drafters.model import draft_graph
+from specc.graph.drafters.unrolled import unrolled_graph
 from specc.graph.verify import verify_graph
 from specc.lower.bind_weights import tables_of
+from specc.lower.lowered_from_plan import lowered_from_plan
 from specc.lower.passes import apply_passes
-from specc.plan.plan import GraphPlan
+from specc.plan.plan import BackendPlan, GraphPlan
 from specc.plugin.layout import CANDIDATES
 from specc.plugin.operators import CHAINS
 from specc.plugin.variants import plugin_name
+from specc.progress import silent
 from specc.speculation.modes import TypicalSpec
-from tests.tiny_engines import facts_from_sizes, tiny_graph_plan
+from tests.quantized import rtx_rows
+from tests.tiny_engines import facts_from_sizes, plan_from_facts, source_from_sizes, tiny_graph_plan
 from tests.tiny_models import TinyLlama
 
 # From the head's result to the logits of the call: its padding off, and to float32.
 BETWEEN = ("emitted_logits", "logits_f32")
+QUANTIZED = tuple(name for name, support in BACKENDS["tensorrt"].schemes.items() if support.formats)
 FACTS = facts_from_sizes(TinyLlama())
 
 
@@ -43,19 +51,57 @@ def rest_of(model: ir.Model) -> list[bytes]:
     return [item.SerializeToString(deterministic=True) for item in (*nodes, *graph.input, *graph.output)]
 
 
+@pytest.mark.parametrize("scheme", ["f16", *QUANTIZED])
 @pytest.mark.parametrize("mode", CHAINS)
-def test_the_graph_for_tensorrt_is_that_for_rtx_but_for_the_verification(mode: str) -> None:
-    graph = plan(mode)
+def test_the_graph_for_tensorrt_is_that_for_rtx_but_for_the_verification(mode: str, scheme: str) -> None:
+    graph = plan(mode, weights=() if scheme == "f16" else rtx_rows(scheme, 32))
     native, plugin = lowered(graph, "tensorrt-rtx"), lowered(graph, "tensorrt")
     assert rest_of(native) == rest_of(plugin)
     assert list(native.graph.initializers) == list(plugin.graph.initializers)
     assert all((tables_of(native)[name].tobytes() == table.tobytes()) for name, table in tables_of(plugin).items())
     ours = {
-        backend: [n.op_type for n in m.graph if n.domain] for backend, m in (("native", native), ("plugin", plugin))
+        backend: [n.op_type for n in m.graph if n.domain == "specc"]
+        for backend, m in (("native", native), ("plugin", plugin))
     }
     assert ours == {"native": ["Verify"], "plugin": [plugin_name(name) for name in CHAINS[mode]]}  # type: ignore[index]
     assert native.functions
     assert not plugin.functions
+
+
+@pytest.mark.parametrize("features", [(), ("token_logprobs",), ("logits", "token_logprobs")])
+@pytest.mark.parametrize("mode", CHAINS)
+def test_the_files_for_both_are_equal_but_for_the_verification(tmp_path: Path, mode: str, features: Any) -> None:
+    """What a builder is handed: weights and tables byte by byte, and the graph as it was written."""
+    graph = plan(mode, features=features, capacity_buckets=(64,), variants=("main",))
+    source = source_from_sizes(tmp_path / "source", TinyLlama(stored="f16"))
+    lowered = {}
+    for backend in ("tensorrt-rtx", "tensorrt"):
+        (tmp_path / backend).mkdir()
+        of_backend = replace(plan_from_facts(source.facts, graph), backend=BackendPlan(backend, (), ("9.0",)))
+        lowered[backend] = lowered_from_plan(of_backend, source, tmp_path / backend, silent)
+    rtx, trt = lowered["tensorrt-rtx"], lowered["tensorrt"]
+    assert (trt.graphs, trt.weight_files) == (rtx.graphs, rtx.weight_files)
+    for file in trt.weight_files:
+        assert (trt.folder / file).read_bytes() == (rtx.folder / file).read_bytes()
+    graphs = [onnx.load(made.folder / "target.onnx", load_external_data=False).graph for made in (rtx, trt)]
+    rests = [[n.SerializeToString() for n in g.node if n.domain != "specc" and n.name not in BETWEEN] for g in graphs]
+    assert rests[0] == rests[1]
+    for of in ("input", "output", "initializer"):
+        assert [v.SerializeToString() for v in getattr(graphs[0], of)] == [
+            v.SerializeToString() for v in getattr(graphs[1], of)
+        ]
+
+
+@pytest.mark.parametrize("variant", ["main", "unrolled"])
+def test_a_drafts_graph_is_the_same_for_both(variant: str) -> None:
+    graph = replace(plan("rejection"), role="draft", verification="native", max_logit_rows=1, steps=3)
+    author = draft_graph if variant == "main" else unrolled_graph
+    found = []
+    for backend in ("tensorrt-rtx", "tensorrt"):
+        model = author(FACTS, graph)
+        apply_passes(model, graph, backend)
+        found.append(ir.to_proto(model).SerializeToString(deterministic=True))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("mode", CHAINS)
