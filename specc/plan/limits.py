@@ -12,7 +12,11 @@ from specc.recipe.schema import Recipe
 
 AUTO_MAX_GAMMA: Final = 8
 AUTO_DEFAULT_GAMMA: Final = 5
-FIRST_BUCKET: Final = 128
+FIRST_BUCKET: Final = 64
+LEAST_STEP: Final = 32
+"""Rows from one cache length to the next, at least; from 256 on the steps grow, to be a fifth at most. Attention costs
+what is bound: SmolLM2-135M in w4a16, one token a call, took 0.99, 0.92, 0.89 and 0.86 times as long over 128 rows as
+over 160, 192, 256 and 512."""
 ALIGNMENT: Final = 64
 
 
@@ -36,12 +40,12 @@ class Lengths:
 
 
 def buckets_from_capacity(capacity: int) -> tuple[int, ...]:
-    """Return cache lengths doubling from 128; the last is the capacity."""
+    """Return cache lengths from 64 on, each at most half as long again as the one before; the last is the capacity."""
     sizes = []
     size = FIRST_BUCKET
     while size < capacity:
         sizes.append(size)
-        size *= 2
+        size += max(LEAST_STEP, (1 << (size.bit_length() - 1)) // 4)
     return (*sizes, capacity)
 
 

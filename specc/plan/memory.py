@@ -160,7 +160,8 @@ def _caches(demand: Demand, model: ModelDemand, capacity: int) -> MemoryItem:
     if gpus > facts.num_key_value_heads:
         detail += f"; copies: {facts.num_key_value_heads} heads for {gpus} GPUs"
     if demand.backend == "onnxruntime":
-        detail += f"; bound in buckets of {', '.join(map(str, buckets_from_capacity(capacity)))}"
+        buckets = buckets_from_capacity(capacity)
+        detail += f"; bound in {len(buckets)} lengths from {buckets[0]} on"
     return MemoryItem("kv cache", batch * capacity * row, detail, "caches")
 
 

@@ -44,6 +44,8 @@ class HostCaches:
     def reserve(self, slots: int, length: int) -> bool:
         """Give `slots` slots a capacity of the smallest bucket that holds `length` rows and all used ones.
 
+        One bucket more than that stays as it is: else calls of one token and of several would move memory in turns.
+
         Returns:
             Whether memory moved.
 
@@ -52,10 +54,11 @@ class HostCaches:
         """
         self.used[slots:] = 0
         rows = int(self.used.max(initial=0))
-        capacity = self._bucket(max(length, rows))
+        bucket = self._bucket(max(length, rows))
         # Fewer slots alone move nothing: a batch that loses a request would copy every cache.
-        if slots <= self.slots and capacity == self.capacity:
+        if slots <= self.slots and self.capacity in self._buckets[bucket : bucket + 2]:
             return False
+        capacity = self._buckets[bucket]
         kept = min(slots, self.slots)
         for name, old in self.arrays.items():
             new = self._empty(name, slots, capacity)
@@ -67,9 +70,10 @@ class HostCaches:
         return True
 
     def _bucket(self, length: int) -> int:
-        for bucket in self._buckets:
+        """Return which bucket is the smallest that is long enough."""
+        for index, bucket in enumerate(self._buckets):
             if length <= bucket:
-                return bucket
+                return index
         raise SpeccBug(f"{length} cache rows asked of an engine whose largest capacity is {self._buckets[-1]}")
 
     def _empty(self, name: str, slots: int, capacity: int) -> Array:

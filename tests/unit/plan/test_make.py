@@ -68,7 +68,8 @@ def test_one_engine_for_several_generations() -> None:
 def test_capacity_is_static_only_on_tensorrt() -> None:
     cpu, rtx = planned().graph, planned(gpu="l4").graph
     assert cpu.capacity is None
-    assert cpu.capacity_buckets == (128, 256, 512, 1024, 2048, 2176)
+    assert cpu.capacity_buckets[:9] == (64, 96, 128, 160, 192, 224, 256, 320, 384)
+    assert cpu.capacity_buckets[-4:] == (1536, 1792, 2048, 2176)
     assert (rtx.capacity, rtx.capacity_buckets) == (2560, (2560,))
 
 
