@@ -26,6 +26,7 @@ from specc.checkpoint.open import source_from_reference
 from specc.checkpoint.source import Float32Array, SourceCheckpoint
 from specc.lower.lowered_from_plan import lowered_from_plan
 from specc.lower.place import link_or_copy
+from specc.plan.calibration import CalibrationPlan
 from specc.plan.make import plan_from_recipe
 from specc.plan.plan import Plan
 from specc.progress import silent
@@ -130,9 +131,8 @@ def main() -> None:
         if calibrated:
             began = time.perf_counter()
             texts = texts_from_file(SHIPPED)
-            write_calibration(
-                plan, reference, texts, Path(folder), place=link_or_copy, hessian="gptq" in calibrated, progress=silent
-            )
+            wanted = CalibrationPlan(hessian="gptq" in calibrated, caches=False)
+            write_calibration(plan, reference, texts, Path(folder), place=link_or_copy, wanted=wanted, progress=silent)
             print(f"calibration: {time.perf_counter() - began:.1f} s")
         for method in chosen.methods:
             began = time.perf_counter()

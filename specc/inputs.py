@@ -13,6 +13,7 @@ from specc.bundle.store import Store
 from specc.calibrate.texts import texts_from_choice
 from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.weights import weights_stay
+from specc.plan.calibration import calibration_of_plan
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.plan import Plan
 from specc.plan.sources import Sources
@@ -76,7 +77,7 @@ def reads_no_weight(plan: Plan, sources: Sources) -> bool:
 
 def calibration_texts(plan: Plan, choice: ModelChoice, base: Path) -> tuple[str, ...]:
     """Return the texts that the build of one model calibrates with; none where no method looks at activations."""
-    return () if plan.graph.calibrated_method is None else texts_from_choice(choice.calibration, base)
+    return () if calibration_of_plan(plan) is None else texts_from_choice(choice.calibration, base)
 
 
 def draft_inputs(inputs: Inputs, sources: Sources, recipe: Recipe, base: Path) -> tuple[Inputs, ...]:

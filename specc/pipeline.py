@@ -19,6 +19,7 @@ from pathlib import Path
 from specc.assembly import write_bundle
 from specc.backends import CHECKPOINT_BACKENDS, ENGINE_BACKENDS
 from specc.backends.aids import BuildAids, kernels_for_plan, timings_of_machine
+from specc.backends.backend import Calibrated
 from specc.backends.elsewhere import built_elsewhere, missing_builder
 from specc.backends.engine_list import engines_in_folder, write_checkpoint_list, write_engine_list
 from specc.backends.outline import written_outline
@@ -28,15 +29,18 @@ from specc.bundle.lock import LOCK_FILE, RecipeLock, check_lock, pending_files, 
 from specc.bundle.publish import publish_bundle, staging_folder
 from specc.bundle.store import Store
 from specc.calibrate.calibrated import reference_plan, write_calibration
+from specc.calibrate.for_checkpoint import calibrated_from_statistics
 from specc.calibrate.quantizer import quantizer_from_plan
 from specc.calibrate.statistics_file import StatisticsFolder
 from specc.certify.gate import pass_gate, request_from_choice
 from specc.certify.request import CertifyRequest
 from specc.checkpoint.tokenizer_files import write_tokenizer
 from specc.deploy.write import write_deployment
+from specc.errors import SpeccBug
 from specc.inputs import Inputs, calibration_texts, draft_inputs, lock_from_plan, reads_no_weight
 from specc.lower.graphs import lowered_in_folder, write_graphs
 from specc.lower.weights import weight_bytes, write_weights
+from specc.plan.calibration import calibrated_rule, calibration_of_plan
 from specc.plan.choices import choices_from_recipe
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.make import plan_from_recipe, plan_text
@@ -205,10 +209,11 @@ def checkpoint_from_source(inputs: Inputs) -> Path:
     backend = CHECKPOINT_BACKENDS[plan.backend.name]
 
     def produce(folder: Path) -> None:
+        calibrated = calibrated_from_texts(inputs)
         for part in backend.parts(plan, inputs.source):
             made = store.obtain(
                 inputs.keys.part(part.file),
-                partial(backend.write_part, part, plan, inputs.source, progress=inputs.progress),
+                partial(backend.write_part, part, plan, inputs.source, calibrated=calibrated, progress=inputs.progress),
                 f"{part.file} of {plan.name}",
                 part.nbytes,
             )
@@ -217,6 +222,14 @@ def checkpoint_from_source(inputs: Inputs) -> Path:
         write_checkpoint_list(checkpoint, folder)
 
     return store.obtain(inputs.keys.checkpoint, produce, f"checkpoint of {plan.name}")
+
+
+def calibrated_from_texts(inputs: Inputs) -> Calibrated | None:
+    """Return what texts show of a source whose checkpoint is calibrated; None of all others."""
+    rule = calibrated_rule(inputs.plan)
+    if rule is None:
+        return None
+    return calibrated_from_statistics(inputs.source, StatisticsFolder(statistics_from_texts(inputs)), rule)
 
 
 def weights_from_source(inputs: Inputs) -> Path:
@@ -239,12 +252,13 @@ def weights_from_source(inputs: Inputs) -> Path:
 
 def statistics_from_texts(inputs: Inputs) -> Path:
     """Store what goes into the layers of the float32 model while it reads the texts of calibration."""
-    plan = reference_plan(inputs.plan)
-    hessian = inputs.plan.graph.calibrated_method == "gptq"
+    plan, wanted = reference_plan(inputs.plan), calibration_of_plan(inputs.plan)
+    if wanted is None:
+        raise SpeccBug(f"{inputs.plan.name} is not calibrated")
 
     def produce(folder: Path) -> None:
         place, progress = inputs.store.place, inputs.progress
-        write_calibration(plan, inputs.source, inputs.texts, folder, place=place, hessian=hessian, progress=progress)
+        write_calibration(plan, inputs.source, inputs.texts, folder, place=place, wanted=wanted, progress=progress)
 
     return inputs.store.obtain(inputs.keys.statistics, produce, f"statistics of {plan.name}")
 

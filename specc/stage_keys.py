@@ -10,6 +10,7 @@ from specc.bundle.digests import key_from_parts
 from specc.bundle.lock import RecipeLock
 from specc.bundle.manifest import EngineRole
 from specc.bundle.record import json_from_record
+from specc.plan.calibration import calibration_of_plan
 from specc.plan.plan import Plan
 from specc.toolchain import BASE_TOOLS, CALIBRATION_TOOL
 
@@ -56,12 +57,12 @@ class StageKeys:
 
     @property
     def statistics(self) -> str:
-        """Key of what calibration learns: sources, the model, the texts, and whether Hessians are kept."""
+        """Key of what calibration learns: sources, the model, the texts, and which statistics are kept."""
         plan = self._plan
         parts = {
             "facts": json_from_record(plan.target.facts),
             "texts": list(self._texts),
-            "hessian": plan.graph.calibrated_method == "gptq",
+            "kept": json_from_record(calibration_of_plan(plan)),
         }
         return self._key("statistics", parts)
 
@@ -108,12 +109,13 @@ class StageKeys:
     def _laid_out(self) -> dict[str, Any]:
         plan = self._plan
         trtllm = plan.backend.trtllm
-        model = None if trtllm is None else trtllm.target if plan.graph.role == "target" else trtllm.draft
+        model = None if trtllm is None else trtllm.model(plan.graph.role)
         return {
             "facts": json_from_record(plan.target.facts),
             "backend": plan.backend.name,
             "role": plan.graph.role,
             "model": json_from_record(model),
+            "texts": list(self._texts),
         }
 
     @property

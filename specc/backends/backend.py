@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from specc.backends.aids import NO_AIDS, BuildAids
 from specc.bundle.manifest import CheckpointSpec, EngineSpec
+from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.lowered import Lowered
 from specc.lower.place import Place
 from specc.plan.plan import Plan
 from specc.progress import Progress
+from specc.quantize.quantized import QuantizedWeight
 
 
 class Backend(Protocol):
@@ -67,6 +70,21 @@ class CheckpointPart:
     nbytes: int
 
 
+@dataclass(frozen=True)
+class Calibrated:
+    """What texts showed of a source.
+
+    Attributes:
+        source: the checkpoint, with factors of channels folded into its tensors where the method has some.
+        quantized: returns the matrix of a canonical name of `source` in a format, where the method looks at inputs.
+        largest: returns the largest magnitude of what goes into a layer, by its weight's name, or into a cache, by its.
+    """
+
+    source: SourceCheckpoint
+    quantized: Callable[[str, WeightFormat], QuantizedWeight]
+    largest: Callable[[str], float]
+
+
 class CheckpointBackend(Backend, Protocol):
     """A writer of checkpoints that another program loads; `plan` is of one model, target or draft."""
 
@@ -74,9 +92,16 @@ class CheckpointBackend(Backend, Protocol):
         """Return the big files of the checkpoint, in order; none where it only links the source's."""
 
     def write_part(
-        self, part: CheckpointPart, plan: Plan, source: SourceCheckpoint, folder: Path, progress: Progress
+        self,
+        part: CheckpointPart,
+        plan: Plan,
+        source: SourceCheckpoint,
+        folder: Path,
+        *,
+        calibrated: Calibrated | None,
+        progress: Progress,
     ) -> None:
-        """Write one of these files into `folder`.
+        """Write one of these files into `folder`; `calibrated` is None where the plan is not calibrated.
 
         Raises:
             SpeccError: SPC404 a value does not fit float16; SPC2nn the source changed or is damaged.

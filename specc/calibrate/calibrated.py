@@ -15,6 +15,7 @@ from specc.errors import SpeccError
 from specc.lower.place import Place
 from specc.lower.tapped import write_tapped
 from specc.lower.weights import write_weights
+from specc.plan.calibration import CalibrationPlan
 from specc.plan.plan import Plan
 from specc.progress import Progress
 
@@ -38,10 +39,10 @@ def write_calibration(
     folder: Path,
     *,
     place: Place,
-    hessian: bool,
+    wanted: CalibrationPlan,
     progress: Progress,
 ) -> None:
-    """Fill a folder with the statistics of the inputs of all linear layers.
+    """Fill a folder with the statistics of the inputs of all linear layers, and of the caches' rows where wanted.
 
     Args:
         plan: `reference_plan`.
@@ -49,7 +50,7 @@ def write_calibration(
         texts: to read, each from an empty cache.
         folder: empty, exists.
         place: puts a file of the source beside the graph, which is removed at the end.
-        hessian: whether Hessians are kept, too: they take K * K * 4 bytes for each input.
+        wanted: which statistics; Hessians take K * K * 4 bytes for each input.
         progress: told the tokens read.
 
     Raises:
@@ -71,8 +72,8 @@ def write_calibration(
         for part in (weights, graph):
             part.mkdir()
         write_weights(plan, source, weights, place, progress)
-        tapped = write_tapped(plan, weights, graph, place)
-        found = statistics_of_taps(tapped, ids, hessian=hessian, progress=progress)
+        tapped = write_tapped(plan, weights, graph, place, caches=wanted.caches)
+        found = statistics_of_taps(tapped, ids, hessian=wanted.hessian, progress=progress)
         write_statistics(folder, tapped, found, tokens=sum(map(len, ids)))
     finally:
         for part in (weights, graph):

@@ -212,6 +212,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "w8a16": SchemeSupport("bf16", _LLM),
             "w4a16": SchemeSupport("bf16", _LLM),
             "fp8": SchemeSupport("bf16", _LLM[2:]),
+            "nvfp4": SchemeSupport("bf16", _LLM[4:]),
         },
         refused_schemes={"f32": "TensorRT-LLM's fused attention has no float32"},
         refused_features={},

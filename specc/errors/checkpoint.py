@@ -75,8 +75,8 @@ CHECKPOINT: Final[dict[str, CodeRow]] = {
     "SPC224": CodeRow(
         "A quantized checkpoint in a layout that specc does not read",
         "specc reads AutoAWQ (gemm), GPTQ (versions 1 and 2, 4 and 8 bits), compressed-tensors (pack-quantized, "
-        "int-quantized, float-quantized, nvfp4-pack-quantized), ModelOpt (FP8, NVFP4), fp8 in blocks of 128 by 128 and "
-        "GGUF. Others, bitsandbytes among them, are refused by name: a guess would be another model.",
+        "int-quantized, float-quantized, nvfp4-pack-quantized), ModelOpt (FP8, NVFP4, W4A16_AWQ), fp8 in blocks of 128 "
+        "by 128 and GGUF. Others, bitsandbytes among them, are refused by name: a guess would be another model.",
     ),
     "SPC230": CodeRow(
         "A GGUF file is damaged",

@@ -34,8 +34,9 @@ LOWER: Final[dict[str, CodeRow]] = {
     ),
     "SPC410": CodeRow(
         "A file of calibration texts has no text",
-        "Quantization with method awq, gptq or smooth looks at what goes into each layer while the model reads texts: "
-        "specc's own, or those of the file that target.calibration names, parted by lines of three hyphens.",
+        "Methods awq, gptq and smoothquant, and scales of activations that a checkpoint states, follow from "
+        "what goes into each layer while the model reads texts: specc's own, or those of the file that "
+        "target.calibration names, parted by lines of three hyphens.",
     ),
     "SPC411": CodeRow(
         "Calibration needs a tokenizer",

@@ -23,7 +23,7 @@ class Tapped:
     Attributes:
         path: of the graph.
         inputs: that it takes, as the target's engine takes them.
-        taps: outputs [B, S, K], with the canonical names of the weights each is the input of.
+        taps: outputs [B, S, K], with the canonical names of the weights each is the input of, or of its cache.
         widths: K of each tap.
     """
 
@@ -33,7 +33,7 @@ class Tapped:
     widths: dict[str, int]
 
 
-def write_tapped(plan: Plan, weights: Path, folder: Path, place: Place) -> Tapped:
+def write_tapped(plan: Plan, weights: Path, folder: Path, place: Place, *, caches: bool) -> Tapped:
     """Write the tapped graph of a plan.
 
     Args:
@@ -41,16 +41,12 @@ def write_tapped(plan: Plan, weights: Path, folder: Path, place: Place) -> Tappe
         weights: the folder that `write_weights` filled for it.
         folder: empty, exists.
         place: puts a file of the weights into the folder.
+        caches: whether rows of the caches are tapped, too.
     """
-    tapped = tapped_graph(plan.target.facts, plan.graph)
-    shapes = {name: value.shape for name, value in tapped.model.graph.initializers.items()}
+    tapped = tapped_graph(plan.target.facts, plan.graph, caches=caches)
     stored = placed_weights(tapped.model, plan, weights, folder, place)
     names = {value.name for value in tapped.model.graph.inputs}
     bind_weights(tapped.model, stored, folder)
     write_model(tapped.model, folder / TAPPED_FILE)
-    widths = {}
-    for tap, users in tapped.taps.items():
-        shape = shapes[users[0]]
-        widths[tap] = int(shape.numpy()[1]) if shape is not None else 0
     inputs = tuple(spec for spec in tapped.interface.inputs if spec.name in names)
-    return Tapped(folder / TAPPED_FILE, inputs, tapped.taps, widths)
+    return Tapped(folder / TAPPED_FILE, inputs, tapped.taps, tapped.widths)

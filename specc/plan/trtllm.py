@@ -22,8 +22,9 @@ from specc.errors import SpeccError
 from specc.plan.choices import Choices
 from specc.plan.memory import Demand
 from specc.plan.prediction import Outlook
-from specc.plan.trtllm_models import model_plan, refused
+from specc.plan.trtllm_models import model_plan
 from specc.plan.trtllm_plan import TrtllmModelPlan, TrtllmPlan
+from specc.plan.trtllm_quantization import refused
 from specc.plan.trtllm_speculation import speculation_from_prediction
 from specc.plan.trtllm_stored import stored_from_source
 from specc.recipe.models import Eagle3Draft, HeadDraft, ModelDraft

@@ -11,19 +11,15 @@ from specc.catalog.trtllm_versions import Flow
 from specc.checkpoint.facts import ModelFacts
 from specc.errors import SpeccError
 from specc.plan.trtllm_plan import Int4Groups, TrtllmModelPlan, WeightsForm
+from specc.plan.trtllm_quantization import FORMS, quantization_from_choice, refuse_words, refused
 from specc.plan.trtllm_stored import StoredMatrices
 from specc.recipe.models import ModelChoice
 from specc.recipe.schema import Recipe
 
 ROPES: Final = ("none", "linear", "llama3", "yarn")
 STORED_FP8: Final = "fp8_e4m3"
-INT4_GROUP: Final = 128
+STORED_FP4: Final = "fp4_e2m1"
 INT4_GROUPS: Final = (64, 128)
-
-
-def refused(recipe: Recipe, path: tuple[str, ...], got: str, why: str, fix: str) -> SpeccError:
-    """Return SPC324 for a field of the recipe."""
-    return SpeccError("SPC324", recipe.place(*path), got, why, fix)
 
 
 def model_plan(
@@ -61,13 +57,20 @@ def model_plan(
     elif facts.family not in SERVE_FAMILIES:
         got, fix = f"family {facts.family}", f"a model of {', '.join(SERVE_FAMILIES)}"
         raise refused(recipe, (role, "model"), got, "TensorRT-LLM's PyTorch back end has no such model", fix)
-    decide = _engine_weights if flow == "engine" else _serve_weights
-    weights = decide(recipe, role, facts, scheme=scheme, stored=stored, tp_size=tp_size)
+    if flow == "engine":
+        weights = _engine_weights(recipe, role, facts, scheme=scheme, stored=stored, tp_size=tp_size)
+    else:
+        weights = _serve_weights(recipe, role, facts, scheme=scheme, stored=stored)
+    quantization = None
+    if weights == "quantized":
+        quantization = quantization_from_choice(recipe, role, choice, facts, scheme=scheme, tp_size=tp_size)
+    else:
+        refuse_words(recipe, role, choice)
     int4 = stored.int4 if flow == "engine" and weights == "stored" and scheme == "w4a16" else None
     half = scheme == "f16" or (int4 is not None and stored.scale_dtype == "f16")
     dtype: Literal["f16", "bf16"] = "f16" if half else "bf16"
     return TrtllmModelPlan(
-        layout="ranks" if flow == "engine" else "source" if weights in ("plain", "stored") else "modelopt",
+        layout="ranks" if flow == "engine" else "modelopt" if weights == "quantized" else "source",
         dtype=dtype,
         weights=weights,
         scheme=scheme,
@@ -75,26 +78,23 @@ def model_plan(
         tp_size=tp_size,
         pp_size=pp_size,
         int4=int4,
+        quantization=quantization,
     )
 
 
-def _serve_weights(
-    recipe: Recipe, role: str, facts: ModelFacts, *, scheme: str, stored: StoredMatrices, tp_size: int
-) -> WeightsForm:
+def _serve_weights(recipe: Recipe, role: str, facts: ModelFacts, *, scheme: str, stored: StoredMatrices) -> WeightsForm:
     """Decide how the weights get into a Hugging Face checkpoint of the scheme."""
     own, plain = facts.stored_dtype, facts.stored_dtype in PLAIN
-    as_stored = scheme == own or (own == STORED_FP8 and scheme == "fp8") or (stored.modelopt_int4 and scheme == "w4a16")
-    if as_stored:
+    known = {STORED_FP8: "fp8", STORED_FP4: "nvfp4"} | ({own: "w4a16"} if stored.modelopt_int4 else {})
+    if scheme in (own, known.get(own)):
         return "plain" if plain else "stored"
-    if plain and stored.shards and facts.experts is None and scheme in ("fp8", "w4a16"):
-        if scheme == "w4a16":
-            _check_groups(recipe, role, facts, tp_size)
-        return "fp8 rows" if scheme == "fp8" else "int4 groups"
+    if plain and stored.shards and facts.experts is None and scheme in FORMS:
+        return "quantized"
     why = (
-        "the serve flow places the checkpoint's own files, or quantizes plain ones to fp8 by rows or w4a16, which "
-        "need no calibration; experts and GGUF files it does not quantize"
+        f"the serve flow places the checkpoint's own files, or quantizes plain ones to {', '.join(FORMS)}; experts and "
+        "GGUF files it does not quantize"
     )
-    fix = f"{role}.scheme: {'fp8' if own == STORED_FP8 else own}, or a checkpoint that stores {scheme}"
+    fix = f"{role}.scheme: {known.get(own, own)}, or a checkpoint that stores {scheme}"
     if stored.int4 is not None and scheme == "w4a16":
         fix = "flow: engine, which takes these codes, or a checkpoint of ModelOpt's W4A16_AWQ"
     raise refused(recipe, (role, "scheme"), f"scheme {scheme} of a checkpoint that stores {own}", why, fix)
@@ -117,6 +117,9 @@ def _engine_weights(
         )
         fix = f"the unquantized checkpoint of the same model, with {role}.scheme: fp8, or flow: serve"
         raise refused(recipe, (role, "model"), f"a checkpoint that stores {own}", why, fix)
+    if scheme == "nvfp4":
+        why = "specc writes no nvfp4 for trtllm-build"
+        raise refused(recipe, (role, "scheme"), "scheme nvfp4 in the flow engine", why, "flow: serve")
     if scheme == "fp8" and experts:
         why = "TensorRT-LLM has no fp8 by rows for experts"
         raise refused(recipe, (role, "scheme"), "scheme fp8 of a mixture of experts", why, f"{role}.scheme: bf16")
@@ -144,19 +147,6 @@ def _check_int4(recipe: Recipe, role: str, facts: ModelFacts, int4: Int4Groups, 
         got = f"scheme w4a16 with {', '.join(uneven)} on {tp_size} GPUs"
         why = f"TensorRT-LLM's layers of 4 bits have multiples of {size} inputs and outputs on each GPU"
         raise refused(recipe, (role, "scheme"), got, why, f"fewer GPUs, or {role}.scheme: fp8 of a plain checkpoint")
-
-
-def _check_groups(recipe: Recipe, role: str, facts: ModelFacts, tp_size: int) -> None:
-    """Refuse matrices whose inputs, as each GPU holds them, are not whole groups of 128."""
-    inputs = {
-        "hidden_size": facts.hidden_size,
-        "the heads' outputs of a GPU": facts.num_attention_heads * facts.head_dim // tp_size,
-        "intermediate_size of a GPU": facts.intermediate_size // tp_size,
-    }
-    uneven = [f"{name} {size}" for name, size in inputs.items() if size % INT4_GROUP]
-    if uneven:
-        got, why = f"scheme w4a16 with {', '.join(uneven)}", f"TensorRT-LLM's int4 has groups of {INT4_GROUP} inputs"
-        raise refused(recipe, (role, "scheme"), got, why, f"{role}.scheme: fp8, or fewer GPUs")
 
 
 def _cache(recipe: Recipe, role: str, choice: ModelChoice, *, scheme: str, dtype: str, flow: Flow) -> str:

@@ -5,9 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from specc.bundle.manifest import EngineRole
 from specc.catalog.trtllm_versions import Flow
+from specc.catalog.weight_formats import CALIBRATED_METHODS, QuantizationMethod, WeightFormat
 
-WeightsForm: TypeAlias = Literal["plain", "at build", "fp8 rows", "int4 groups", "stored"]
+WeightsForm: TypeAlias = Literal["plain", "at build", "fp8 rows", "quantized", "stored"]
+
+
+@dataclass(frozen=True)
+class LayerQuantization:
+    """How specc quantizes the linear layers of a plain checkpoint of Hugging Face's layout.
+
+    Attributes:
+        format: of every matrix.
+        method: how its codes are chosen.
+        static_inputs: inputs are quantized too, under one scale a layer that the checkpoint states.
+    """
+
+    format: WeightFormat
+    method: QuantizationMethod
+    static_inputs: bool
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the model reads texts first."""
+        return self.static_inputs or self.method in CALIBRATED_METHODS
 
 
 @dataclass(frozen=True)
@@ -33,13 +55,14 @@ class TrtllmModelPlan:
         layout: `ranks`, a file for each GPU and config.json, as trtllm-build reads them; `source`, the Hugging Face
             checkpoint's own files, as trtllm-serve reads them; `modelopt`, these with their matrices quantized.
         dtype: of what is not quantized.
-        weights: `plain`; `at build`: written plain, and trtllm-build quantizes them; `fp8 rows`: scaled row by row from
-            plain weights; `int4 groups`: in groups of 128 inputs; `stored`: as the source holds them, quantized.
+        weights: `plain`; `at build`: written plain, and trtllm-build quantizes them; `fp8 rows`: of ranks, scaled row
+            by row from plain weights; `quantized`: in the layout `modelopt`; `stored`: as the source quantized.
         scheme: of the recipe.
         kv_cache: dtype of the caches.
         tp_size: GPUs that share every matrix.
         pp_size: groups of them that share the layers.
         int4: of ranks whose weights are `stored` in 4 bits; None of all others.
+        quantization: of the layout `modelopt`; None of all others.
     """
 
     layout: Literal["ranks", "source", "modelopt"]
@@ -50,6 +73,7 @@ class TrtllmModelPlan:
     tp_size: int
     pp_size: int
     int4: Int4Groups | None
+    quantization: LayerQuantization | None
 
     @property
     def world_size(self) -> int:
@@ -131,3 +155,7 @@ class TrtllmPlan:
     max_num_tokens: int
     max_seq_len: int
     draft_max_seq_len: int
+
+    def model(self, role: EngineRole) -> TrtllmModelPlan | None:
+        """Return the layout of one model."""
+        return self.target if role == "target" else self.draft

@@ -72,7 +72,7 @@ def weights_from_choice(model: QuantizedModel) -> tuple[WeightRow, ...]:
         rows.append(_row(model, head, SchemeChoice(name=model.support.head), shapes, ("scheme",)))
     if model.support.formats and stated is not None:
         rows.append(_row(model, LAYERS, stated, shapes, ("scheme",)))
-    elif stated is not None:
+    elif stated is not None and model.backend.makes == "engines":
         _refuse_details(model, stated)
     used = {weight_row(tuple(rows), name) for name in shapes}
     kept = tuple(row for row in rows if row in used)

@@ -18,7 +18,12 @@ BLOCK_ELEMENTS: Final = 1 << 20
 
 
 def quantized_from_float(
-    weight: Float32Array, form: WeightFormat, method: RoundingMethod, importance: Float32Array | None = None
+    weight: Float32Array,
+    form: WeightFormat,
+    method: RoundingMethod,
+    importance: Float32Array | None = None,
+    *,
+    largest: float | None = None,
 ) -> QuantizedWeight:
     """Quantize a matrix.
 
@@ -29,6 +34,8 @@ def quantized_from_float(
             least squared error; its error is never above that of `rtn`.
         importance: float32 [K], how much the squared error of each input channel counts, as its mean squared
             activation; None: all alike. Only `mse` looks at it.
+        largest: the magnitude that the one scale of the tensor, or of its scales, is made for, where other matrices
+            share it; None: the matrix's own. Not below that.
 
     Returns:
         The quantized matrix. Scales were rounded to the format's scale_dtype before codes were chosen.
@@ -41,8 +48,11 @@ def quantized_from_float(
     if weight.ndim != 2 or weight.dtype != np.float32:
         raise SpeccBug(f"a weight {weight.dtype} {weight.shape}, expected float32 [N, K]")
     shape = form.scales_shape((weight.shape[0], weight.shape[1]))
-    global_scale = global_scale_of(weight, form)
-    if form.granularity == "tensor":
+    global_scale = global_scale_of(weight, form, largest)
+    if form.granularity == "tensor" and largest is not None:
+        limit = np.full((1, 1), largest, np.float32)
+        scales, zeros = scales_from_range(-limit, limit, form, None)
+    elif form.granularity == "tensor":
         scales, zeros = _tensor_scales(weight, form, method, importance)
     else:
         scales = np.empty(shape, np.float32)
@@ -125,11 +135,12 @@ def transposed_groups(rows: Float32Array, count: int) -> Float32Array:
     return np.ascontiguousarray(rows.T).reshape(count, -1, len(rows))
 
 
-def global_scale_of(weight: Float32Array, form: WeightFormat) -> np.float32 | None:
+def global_scale_of(weight: Float32Array, form: WeightFormat, largest: float | None = None) -> np.float32 | None:
     """Return the scale of scales, None where the format has none: the largest group's own becomes 448, e4m3's end."""
     if not form.two_level:
         return None
-    largest = float(np.abs(weight).max(initial=0.0))
+    if largest is None:
+        largest = float(np.abs(weight).max(initial=0.0))
     reach = ELEMENTS[form.element].reach * ELEMENTS["fp8_e4m3"].highest
     return np.float32(largest / reach) if largest > 0 else np.float32(1.0)
 

@@ -99,7 +99,7 @@ def peak():
     return int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
 before = peak()
 for weights in ("plain", "fp8 rows"):
-    plan = TrtllmModelPlan("ranks", "bf16", weights, "fp8", "bf16", 4, 1, None)
+    plan = TrtllmModelPlan("ranks", "bf16", weights, "fp8", "bf16", 4, 1, None, None)
     layout = layout_from_facts(source.facts, plan)
     for tensor in rank_tensors(layout, ranks_of(plan)[1]):
         if tensor.name.startswith(f"transformer.layers.0.{'mlp.proj' if weights == 'plain' else 'attention.dense'}"):

@@ -16,6 +16,7 @@ from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.folded import FoldedCheckpoint
 from specc.errors import SpeccBug
 from specc.lower.place import link_or_copy
+from specc.plan.calibration import CalibrationPlan
 from specc.progress import silent
 from specc.quantize.quantized_from_float import quantized_from_float
 from specc.quantize.statistics import output_error
@@ -65,7 +66,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory):
     (folder / "statistics").mkdir()
     write_calibration(
         plan, source, texts_from_file(SHIPPED)[:8], folder / "statistics",
-        place=link_or_copy, hessian=True, progress=silent,
+        place=link_or_copy, wanted=CalibrationPlan(hessian=True, caches=False), progress=silent,
     )  # fmt: skip
     return source, StatisticsFolder(folder / "statistics")
 
@@ -128,7 +129,7 @@ def test_gptq_needs_the_hessians(calibrated, tmp_path: Path) -> None:
     (tmp_path / "statistics").mkdir()
     write_calibration(
         plan, source, ("a short text",), tmp_path / "statistics",
-        place=link_or_copy, hessian=False, progress=silent,
+        place=link_or_copy, wanted=CalibrationPlan(hessian=False, caches=False), progress=silent,
     )  # fmt: skip
     quantizer = CalibratedQuantizer(source, StatisticsFolder(tmp_path / "statistics"), "gptq", lambda name: INT4)
     with pytest.raises(SpeccBug, match="Hessian"):

@@ -32,7 +32,7 @@ def test_statistics_are_those_of_the_reference(tmp_path: Path, monkeypatch: pyte
     for name in ("weights", "tapped"):
         (tmp_path / name).mkdir()
     write_weights(plan, source, tmp_path / "weights", link_or_copy, silent)
-    tapped = write_tapped(plan, tmp_path / "weights", tmp_path / "tapped", link_or_copy)
+    tapped = write_tapped(plan, tmp_path / "weights", tmp_path / "tapped", link_or_copy, caches=True)
     monkeypatch.setattr(collect, "HESSIAN_BYTES", 1 << 16)
     rng = np.random.default_rng(0)
     ids = [rng.integers(0, 250, 20), rng.integers(0, 250, 31)]
@@ -49,13 +49,19 @@ def test_statistics_are_those_of_the_reference(tmp_path: Path, monkeypatch: pyte
         if isinstance(module, torch.nn.Linear) and "layers" in name
     }
     handles = [module.register_forward_hook(hook(name)) for name, module in linear.items()]
+    cached: dict[str, list[np.ndarray]] = {}
     with torch.no_grad():
         for text in ids:
-            model(torch.from_numpy(text[None]), use_cache=False)
+            caches = model(torch.from_numpy(text[None]), use_cache=True).past_key_values
+            for layer, (keys, values) in enumerate((cache.keys, cache.values) for cache in caches.layers):
+                for kind, rows in (("k", keys), ("v", values)):
+                    name = f"model.layers.{layer}.self_attn.{kind}_cache"
+                    cached.setdefault(name, []).append(rows[0].transpose(0, 1).flatten(1))
     for handle in handles:
         handle.remove()
     got = dict(statistics_of_taps(tapped, ids, hessian=True, progress=silent))
-    assert {name for names in tapped.taps.values() for name in names} == set(linear)
+    assert {name for names in tapped.taps.values() for name in names} == set(linear) | set(cached)
+    seen |= cached
     for tap, statistics in got.items():
         for name in tapped.taps[tap]:
             inputs = torch.cat(seen[name]).double().numpy()

@@ -48,6 +48,11 @@ ALGORITHMS: Final[dict[AlgorithmName, Algorithm]] = {
 }
 
 
+def algorithm_from_format(form: WeightFormat) -> Algorithm:
+    """Return the algorithm of a format; planning takes those of the table alone."""
+    return next(algorithm for algorithm in ALGORITHMS.values() if algorithm.format == form)
+
+
 @dataclass(frozen=True)
 class TensorForm:
     """Dtype and shape of one tensor of a file."""

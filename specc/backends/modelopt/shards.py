@@ -6,41 +6,44 @@ Memory holds one matrix at a time, with its codes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from specc.backends.modelopt.algorithms import Algorithm, forms_of_layer, layer_from_quantized
-from specc.checkpoint.plain_tensor import float32_from_plain
+from specc.backends.modelopt.values import Values
 from specc.checkpoint.safetensors_header import headers_from_safetensors
 from specc.checkpoint.source import TensorHeader
 from specc.errors import SpeccBug
 from specc.graph.builder import WeightDtype
 from specc.lower.safetensors_file import FileTensor, write_safetensors
 from specc.progress import Progress
-from specc.quantize.quantized_from_float import quantized_from_float
-from specc.quantize.scale_search import RoundingMethod
 
 INDEX_FILE: Final = "model.safetensors.index.json"
 EXCLUDED: Final = ("lm_head", "*embed_tokens", "*.mlp.gate", "*.shared_expert_gate", "*.router")
 """Modules that stay as they are: TensorRT-LLM quantizes neither heads nor routers."""
+LAYER: Final = ".layers."
+CACHED: Final = {".k_proj": "k_scale", ".v_proj": "v_scale"}
+"""By the end of a module's name, the scale of the cache that its outputs go into."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """How weights become a checkpoint.
+    """Which tensors weights become.
 
     Attributes:
         algorithm: of every linear layer but the excluded.
-        method: how codes are chosen.
-        input_scales: of layers by the module's name; empty where the algorithm has none.
+        cache_scales: beside the layers that make keys and values stand the scales of their caches.
+        folded: factors of channels may change any tensor of a layer.
     """
 
     algorithm: Algorithm
-    method: RoundingMethod
-    input_scales: Mapping[str, float]
+    cache_scales: bool
+    folded: bool
 
 
 def excluded_modules(shards: tuple[Path, ...]) -> tuple[str, ...]:
@@ -54,9 +57,10 @@ def shards_of(files: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(file for file in files if file.suffix == ".safetensors")
 
 
-def is_changed(shard: Path) -> bool:
-    """Return whether a shard holds a matrix that is quantized; otherwise it is placed as it is."""
-    return any(_is_quantized(header) for header in headers_from_safetensors(shard).values())
+def is_changed(weights: Weights, shard: Path) -> bool:
+    """Return whether a shard holds a tensor that becomes another; otherwise it is placed as it is."""
+    headers = headers_from_safetensors(shard).values()
+    return any(_is_quantized(header) or (weights.folded and LAYER in header.name) for header in headers)
 
 
 def shard_bytes(weights: Weights, shard: Path) -> int:
@@ -64,19 +68,20 @@ def shard_bytes(weights: Weights, shard: Path) -> int:
     return sum(tensor.nbytes for tensor in _shard_tensors(weights, shard))
 
 
-def write_shard(weights: Weights, shard: Path, path: Path, progress: Progress) -> None:
+def write_shard(weights: Weights, values: Values, shard: Path, path: Path, progress: Progress) -> None:
     """Write one shard.
 
     Args:
-        weights: what to make of it.
+        weights: which tensors it becomes.
+        values: what they hold.
         shard: the source's file, of plain tensors.
         path: of the new file.
         progress: of the bytes written.
 
     Raises:
-        SpeccBug: a layer has no input scale, or a tensor is no plain one; planning refuses both by name.
+        SpeccBug: a tensor is no plain one; planning refuses that by name.
     """
-    write_safetensors(path, _shard_tensors(weights, shard), progress)
+    write_safetensors(path, _shard_tensors(weights, shard, values), progress)
 
 
 def write_index(weights: Weights, shards: tuple[Path, ...], folder: Path) -> None:
@@ -91,27 +96,43 @@ def write_index(weights: Weights, shards: tuple[Path, ...], folder: Path) -> Non
     (folder / INDEX_FILE).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
-def _shard_tensors(weights: Weights, shard: Path) -> list[FileTensor]:
-    return [tensor for header in headers_from_safetensors(shard).values() for tensor in _tensors(weights, header)]
+def _shard_tensors(weights: Weights, shard: Path, values: Values | None = None) -> list[FileTensor]:
+    headers = headers_from_safetensors(shard).values()
+    return [tensor for header in headers for tensor in _tensors(weights, header, values)]
 
 
-def _tensors(weights: Weights, header: TensorHeader) -> list[FileTensor]:
+def _tensors(weights: Weights, header: TensorHeader, values: Values | None) -> list[FileTensor]:
     if header.encoding not in ("f32", "f16", "bf16"):
         raise SpeccBug(f"{header.file} {header.name} is {header.encoding}, not plain")
     dtype: WeightDtype = header.encoding  # type: ignore[assignment]
     if not _is_quantized(header):
-        return [FileTensor(header.name, dtype, header.shape, lambda: _bytes(header))]
+        return [FileTensor(header.name, dtype, header.shape, lambda: _known(values).plain(header))]
     module = _module(header.name)
     algorithm = weights.algorithm
-    scale = weights.input_scales.get(module) if algorithm.static_inputs else None
 
     def parts() -> dict[str, bytes]:
-        quantized = quantized_from_float(float32_from_plain(header), algorithm.format, weights.method)
-        return layer_from_quantized(algorithm, quantized, dtype, scale)
+        known = _known(values)
+        return layer_from_quantized(algorithm, known.quantized(header), dtype, known.input_scale(header))
 
     layer = _Layer(parts)
     forms = forms_of_layer(algorithm, (header.shape[0], header.shape[1]), dtype)
-    return [FileTensor(f"{module}.{part}", form.dtype, form.shape, layer.content(part)) for part, form in forms.items()]
+    tensors = [
+        FileTensor(f"{module}.{part}", form.dtype, form.shape, layer.content(part)) for part, form in forms.items()
+    ]
+    part = next((part for end, part in CACHED.items() if module.endswith(end)), None)
+    if weights.cache_scales and part is not None:
+
+        def scale() -> bytes:
+            return np.float32(_known(values).cache_scale(header)).tobytes()
+
+        tensors.append(FileTensor(f"{module}.{part}", "f32", (), scale))
+    return tensors
+
+
+def _known(values: Values | None) -> Values:
+    if values is None:
+        raise SpeccBug("a tensor is read of which only the form is known")
+    return values
 
 
 class _Layer:
@@ -131,12 +152,6 @@ class _Layer:
             return self._parts.pop(part)
 
         return bytes_of_part
-
-
-def _bytes(header: TensorHeader) -> bytes:
-    with header.file.open("rb") as file:
-        file.seek(header.offset)
-        return file.read(header.nbytes)
 
 
 def _is_matrix(header: TensorHeader) -> bool:

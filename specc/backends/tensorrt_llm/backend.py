@@ -6,9 +6,15 @@ import json
 from pathlib import Path
 from typing import Final
 
-from specc.backends.backend import CheckpointPart
-from specc.backends.modelopt.checkpoint import WEIGHTS, changed_parts, place_unchanged, write_descriptions
-from specc.backends.modelopt.shards import write_shard
+from specc.backends.backend import Calibrated, CheckpointPart
+from specc.backends.modelopt.checkpoint import (
+    changed_parts,
+    place_unchanged,
+    weights_from_plan,
+    write_descriptions,
+)
+from specc.backends.modelopt.shards import Weights, write_shard
+from specc.backends.modelopt.values import SourceValues
 from specc.backends.tensorrt_llm.config import CONFIG_FILE, config_from_layout
 from specc.backends.tensorrt_llm.engine_arguments import COMMANDS_FILE, commands_from_plan
 from specc.backends.tensorrt_llm.layout import Layout, file_of_rank, layout_from_facts, rank_tensors, ranks_of
@@ -19,7 +25,7 @@ from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccBug
 from specc.lower.place import Place
 from specc.plan.plan import Plan
-from specc.plan.trtllm_plan import TrtllmModelPlan, TrtllmPlan
+from specc.plan.trtllm_plan import LayerQuantization, TrtllmModelPlan, TrtllmPlan
 from specc.progress import Progress
 
 CHECKPOINTS_FOLDER: Final = "checkpoints"
@@ -42,7 +48,7 @@ class TensorRtLlmBackend:
         if _model(plan).layout == "source":
             return ()
         if _model(plan).layout == "modelopt":
-            return changed_parts(WEIGHTS[_model(plan).weights], source)
+            return changed_parts(_weights(plan), source)
         layout = _layout(plan)
         return tuple(
             CheckpointPart(file_of_rank(rank), sum(tensor.nbytes for tensor in rank_tensors(layout, rank)))
@@ -50,7 +56,14 @@ class TensorRtLlmBackend:
         )
 
     def write_part(
-        self, part: CheckpointPart, plan: Plan, source: SourceCheckpoint, folder: Path, progress: Progress
+        self,
+        part: CheckpointPart,
+        plan: Plan,
+        source: SourceCheckpoint,
+        folder: Path,
+        *,
+        calibrated: Calibrated | None,
+        progress: Progress,
     ) -> None:
         """Write one rank's file, or one shard.
 
@@ -58,8 +71,9 @@ class TensorRtLlmBackend:
             SpeccError: SPC404 a value does not fit float16; SPC2nn the source changed or is damaged.
         """
         if _model(plan).layout == "modelopt":
-            shard = next(file for file in source.files if file.name == part.file)
-            write_shard(WEIGHTS[_model(plan).weights], shard, folder / part.file, progress)
+            weights, shard = _weights(plan), next(file for file in source.files if file.name == part.file)
+            values = SourceValues(weights.algorithm, _rule(plan).method, source, calibrated)
+            write_shard(weights, values, shard, folder / part.file, progress)
             return
         layout = _layout(plan)
         rank = next(rank for rank in ranks_of(layout.plan) if file_of_rank(rank) == part.file)
@@ -71,8 +85,8 @@ class TensorRtLlmBackend:
             for file in source.files:
                 place(file, folder / file.name)
         elif _model(plan).layout == "modelopt":
-            write_descriptions(WEIGHTS[_model(plan).weights], source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
-            place_unchanged(source, folder, place)
+            write_descriptions(_weights(plan), source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
+            place_unchanged(_weights(plan), source, folder, place)
         else:
             _write_json(folder / CONFIG_FILE, config_from_layout(_layout(plan)))
             for file in source.files:
@@ -86,8 +100,8 @@ class TensorRtLlmBackend:
             _write_json(folder / SOURCE_FILES, {file.name: file.stat().st_size for file in source.files})
             return
         if _model(plan).layout == "modelopt":
-            write_descriptions(WEIGHTS[_model(plan).weights], source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
-            sizes = {part.file: part.nbytes for part in changed_parts(WEIGHTS[_model(plan).weights], source)}
+            write_descriptions(_weights(plan), source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
+            sizes = {part.file: part.nbytes for part in changed_parts(_weights(plan), source)}
             _write_json(
                 folder / SOURCE_FILES, {file.name: sizes.get(file.name, file.stat().st_size) for file in source.files}
             )
@@ -114,11 +128,21 @@ def _trtllm(plan: Plan) -> TrtllmPlan:
 
 def _model(plan: Plan) -> TrtllmModelPlan:
     """Return the layout of the plan's own model: of a draft's plan, the draft."""
-    trtllm = _trtllm(plan)
-    model = trtllm.target if plan.graph.role == "target" else trtllm.draft
+    model = _trtllm(plan).model(plan.graph.role)
     if model is None:
         raise SpeccBug(f"the plan {plan.name} lays out no draft")
     return model
+
+
+def _rule(plan: Plan) -> LayerQuantization:
+    rule = _model(plan).quantization
+    if rule is None:
+        raise SpeccBug(f"the plan {plan.name} quantizes nothing")
+    return rule
+
+
+def _weights(plan: Plan) -> Weights:
+    return weights_from_plan(_rule(plan), fp8_cache=_model(plan).kv_cache == "fp8")
 
 
 def _layout(plan: Plan) -> Layout:

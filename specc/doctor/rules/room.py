@@ -14,6 +14,8 @@ from specc.catalog.schemes import SCHEMES
 from specc.doctor.evidence import ModelEvidence, PairEvidence
 from specc.doctor.finding import Finding, Fix
 from specc.doctor.rule import Rule
+from specc.plan.calibration import calibration_of_plan
+from specc.plan.draft import build_plan_of_draft
 from specc.plan.plan import Plan
 
 ENGINE_COPIES: Final = {"onnxruntime": 0, "tensorrt-rtx": 1, "tensorrt": 1}
@@ -50,12 +52,19 @@ def _disk(pair: PairEvidence, plan: Plan, models: list[tuple[ModelEvidence, str]
 
 
 def _memory(pair: PairEvidence, plan: Plan, models: list[tuple[ModelEvidence, str]]) -> Iterator[Finding]:
-    """Compare the builder's working set: TensorRT holds the weights of one engine twice, others one tensor."""
+    """Compare the builder's working set: TensorRT holds the weights of one engine twice, others one tensor.
+
+    Calibration runs the model in float32.
+    """
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if plan.backend.name in HOLD_TWICE:
         needed = max(2 * _weights(model, scheme) for model, scheme in models)
     else:
         needed = max(_largest_tensor(model) for model, _ in models)
+    draft = build_plan_of_draft(plan)
+    for of, model in ((plan, pair.target), *([] if draft is None or pair.draft is None else [(draft, pair.draft)])):
+        if calibration_of_plan(of) is not None and model.sizes is not None:
+            needed = max(needed, 4 * model.sizes.parameters)
     if needed <= installed:
         return
     evidence = (

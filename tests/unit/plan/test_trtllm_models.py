@@ -13,6 +13,7 @@ from specc.plan.trtllm_models import model_plan
 from specc.plan.trtllm_plan import Int4Groups, TrtllmModelPlan
 from specc.plan.trtllm_stored import StoredMatrices
 from specc.recipe.load import recipe_from_text
+from specc.recipe.models import SchemeChoice
 from tests.published_speedups import llama_like
 
 RECIPE = recipe_from_text(
@@ -27,9 +28,16 @@ MODELOPT = replace(
 )
 
 
-def planned(flow: Any, scheme: str, own: str, stored: StoredMatrices, tp: int = 4, **facts: Any) -> TrtllmModelPlan:
+def planned(flow: Any, scheme: Any, own: str, stored: StoredMatrices, tp: int = 4, **facts: Any) -> TrtllmModelPlan:
+    return planned_with({}, flow, scheme, own, stored, tp=tp, **facts)
+
+
+def planned_with(
+    words: dict[str, Any], flow: Any, scheme: Any, own: str, stored: StoredMatrices, *, tp: int = 4, **facts: Any
+) -> TrtllmModelPlan:
+    choice = RECIPE.target.model_copy(update={"scheme": SchemeChoice(name=scheme, **words)})
     return model_plan(
-        RECIPE, "target", RECIPE.target, replace(FACTS, stored_dtype=own, **facts), scheme=scheme, flow=flow,
+        RECIPE, "target", choice, replace(FACTS, stored_dtype=own, **facts), scheme=scheme, flow=flow,
         sizes=(tp, 1), limits=LIMITS, stored=stored,
     )  # fmt: skip
 
@@ -43,8 +51,10 @@ def planned(flow: Any, scheme: str, own: str, stored: StoredMatrices, tp: int = 
         ("engine", "w4a16", "int4", MODELOPT, "ranks: stored"),
         ("engine", "fp8", "fp8_e4m3", replace(PLAIN, static_fp8=True), "ranks: stored"),
         ("serve", "w4a16", "int4", MODELOPT, "source: stored"),
-        ("serve", "w4a16", "bf16", PLAIN, "modelopt: int4 groups"),
-        ("serve", "fp8", "bf16", PLAIN, "modelopt: fp8 rows"),
+        ("serve", "w4a16", "bf16", PLAIN, "modelopt: quantized"),
+        ("serve", "fp8", "bf16", PLAIN, "modelopt: quantized"),
+        ("serve", "nvfp4", "bf16", PLAIN, "modelopt: quantized"),
+        ("serve", "nvfp4", "fp4_e2m1", PLAIN, "source: stored"),
     ],
 )
 def test_weights_are_taken_or_made(flow: str, scheme: str, own: str, stored: StoredMatrices, made: str) -> None:
@@ -81,3 +91,38 @@ def test_trtllm_serve_loads_no_autoawq() -> None:
         planned("serve", "w4a16", "uint4", AUTOAWQ)
     assert caught.value.code == "SPC324"
     assert "flow: engine" in (caught.value.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "words", "made"),
+    [
+        ("fp8", {}, ("fp8_e4m3 with one scale a channel, scales f32", "rtn", False)),
+        ("fp8", {"granularity": "tensor"}, ("fp8_e4m3 with one scale a tensor, scales f32", "rtn", True)),
+        ("w4a16", {}, ("int4 in groups of 128, scales f32", "mse", False)),
+        ("w4a16", {"method": "awq"}, ("int4 in groups of 128, scales f32", "awq", True)),
+        ("nvfp4", {"method": "rtn"}, ("fp4_e2m1 in groups of 16, scales fp8_e4m3", "rtn", True)),
+    ],
+)
+def test_words_of_the_recipe_choose_the_layout_and_whether_texts_are_read(
+    scheme: str, words: dict[str, Any], made: tuple[str, str, bool]
+) -> None:
+    rule = planned_with(words, "serve", scheme, "bf16", PLAIN).quantization
+    assert rule is not None
+    assert (rule.format.title, rule.method, rule.calibrated) == made
+
+
+@pytest.mark.parametrize(
+    ("flow", "scheme", "words", "got"),
+    [
+        ("serve", "fp8", {"granularity": "group"}, "fp8 with granularity group"),
+        ("serve", "w4a16", {"group_size": 64}, "w4a16 with group_size 64"),
+        ("serve", "nvfp4", {"method": "awq"}, "nvfp4 with method awq"),
+        ("serve", "bf16", {"method": "rtn"}, "bf16 with method"),
+        ("engine", "w4a16", {"group_size": 128}, "w4a16 with group_size"),
+        ("engine", "nvfp4", {}, "scheme nvfp4 in the flow engine"),
+    ],
+)
+def test_words_that_nothing_follows_are_refused(flow: str, scheme: str, words: dict[str, Any], got: str) -> None:
+    with pytest.raises(SpeccError) as caught:
+        planned_with(words, flow, scheme, "bf16", PLAIN)
+    assert (caught.value.code, caught.value.got) == ("SPC324", got)

@@ -11,15 +11,19 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from specc.backends.backend import Calibrated
 from specc.backends.modelopt.algorithms import ALGORITHMS, AlgorithmName
 from specc.backends.modelopt.checkpoint import place_unchanged
 from specc.backends.modelopt.config import QUANT_CONFIG_FILE, model_config, quant_config
 from specc.backends.modelopt.shards import INDEX_FILE, Weights, excluded_modules, is_changed, write_index, write_shard
+from specc.backends.modelopt.values import SourceValues
+from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.open import source_from_reference
 from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.place import link_or_copy
 from specc.progress import silent
 from specc.quantize.layouts.row_pairs import bytes_from_row_pairs
+from specc.quantize.quantized import QuantizedWeight
 from specc.quantize.quantized_from_float import quantized_from_float
 from tests.stated_source import StatedSource
 from tests.tiny_models import TinyLlama, llama_folder, tensors_from_sizes
@@ -45,18 +49,30 @@ TABLE: dict[AlgorithmName, dict[str, tuple[str, Any]]] = {
 }  # fmt: skip
 
 
+ONE_SCALE = {"q_proj": ("q_proj", "k_proj", "v_proj"), "gate_proj": ("gate_proj", "up_proj")}
+
+
+def largest_input(name: str) -> float:
+    """Return what calibration is made to find: it differs from layer to layer, and of caches from kind to kind."""
+    return {"k_cache": 200.0, "v_cache": 896.0}.get(name.rpartition(".")[2], 32.0 + len(name))
+
+
+def unasked(name: str, form: WeightFormat) -> QuantizedWeight:
+    raise AssertionError(name)
+
+
 def written(folder: Path, name: AlgorithmName, sizes: TinyLlama = SIZES) -> tuple[Path, Path]:
-    """Return the source and the checkpoint that was made of it."""
+    """Return the source and the checkpoint that was made of it, with scales of caches."""
     source, made = llama_folder(folder / "source", sizes), folder / "made"
     made.mkdir()
     shards = tuple(sorted(source.glob("*.safetensors")))
-    modules = {key.removesuffix(".weight") for key in tensors_from_sizes(sizes)}
     algorithm = ALGORITHMS[name]
-    scales = dict.fromkeys(modules, 0.25) if algorithm.static_inputs else {}
-    weights = Weights(algorithm, "rtn", scales)
+    weights = Weights(algorithm, cache_scales=True, folded=False)
+    plain = opened(source)
+    values = SourceValues(algorithm, "rtn", plain, Calibrated(plain, unasked, largest_input))
     for shard in shards:
-        assert is_changed(shard)
-        write_shard(weights, shard, made / shard.name, silent)
+        assert is_changed(weights, shard)
+        write_shard(weights, values, shard, made / shard.name, silent)
     write_index(weights, shards, made)
     excluded = excluded_modules(shards)
     config = json.loads((source / "config.json").read_text())
@@ -92,6 +108,9 @@ def test_names_dtypes_and_shapes_are_those_of_the_reference(tmp_path: Path, name
         if values.ndim == 2 and module not in ("lm_head", "model.embed_tokens"):
             parts = TABLE[name].items()
             expected |= {f"{module}.{part}": (dtype, shape(*values.shape)) for part, (dtype, shape) in parts}
+            kind = module[-6:-5]
+            if kind in "kv":
+                expected[f"{module}.{kind}_scale"] = ("F32", [])
         else:
             expected[tensor] = ("BF16", list(values.shape))
     found = entries(made)
@@ -112,13 +131,41 @@ def test_our_reader_finds_the_same_codes_and_scales(tmp_path: Path, name: Algori
     assert set(source.quantized_formats) == layers
     assert set(source.quantized_formats.values()) == {algorithm.format}
     for key in layers:
-        wanted = quantized_from_float(plain.read_float32(key), algorithm.format, "rtn")
+        wanted = quantized_from_float(plain.read_float32(key), algorithm.format, "rtn", largest=shared(plain, key))
         found = source.read_quantized(key)
         assert np.array_equal(found.codes.view(np.uint8), wanted.codes.view(np.uint8))
         assert np.array_equal(found.scales, wanted.scales)
         assert found.global_scale == wanted.global_scale
     for key in set(plain.headers) - layers:
         assert np.array_equal(source.read_float32(key), plain.read_float32(key))
+
+
+def shared(plain: SourceCheckpoint, name: str) -> float:
+    """Return the largest magnitude of the matrices that one scale holds for where there is one a matrix."""
+    stem, kind, _ = name.rsplit(".", 2)
+    group = next((group for group in ONE_SCALE.values() if kind in group), (kind,))
+    return float(max(np.abs(plain.read_float32(f"{stem}.{member}.weight")).max() for member in group))
+
+
+@pytest.mark.parametrize(("name", "reach"), [("FP8", 448.0), ("NVFP4", 6 * 448.0)])
+def test_scales_of_inputs_and_caches_are_what_calibration_found(
+    tmp_path: Path, name: AlgorithmName, reach: float
+) -> None:
+    _, made = written(tmp_path, name)
+    found = {}
+    for file in made.glob("*.safetensors"):
+        with safe_open(file, "np") as tensors:
+            for key in tensors.keys():  # noqa: SIM118 - the library has no iterator
+                if key.endswith(("input_scale", "k_scale", "v_scale", "weight_scale_2")):
+                    found[key] = float(tensors.get_tensor(key))
+    for layer in range(2):
+        attention = f"model.layers.{layer}.self_attn"
+        down = f"model.layers.{layer}.mlp.down_proj"
+        assert found[f"{down}.input_scale"] == pytest.approx(largest_input(f"{down}.weight") / reach)
+        assert found[f"{attention}.k_proj.k_scale"] == 1  # not below 1
+        assert found[f"{attention}.v_proj.v_scale"] == 2
+        if name == "NVFP4":
+            assert len({found[f"{attention}.{kind}_proj.weight_scale_2"] for kind in "qkv"}) == 1
 
 
 def test_awq_pairs_rows_as_the_reference_states() -> None:
@@ -167,7 +214,7 @@ def test_shards_without_a_quantized_matrix_are_linked(tmp_path: Path) -> None:
     (alone, *_) = sorted(source.glob("*.safetensors"))
     save_file({"model.norm.weight": np.ones(4, np.float32), "lm_head.weight": np.ones((4, 4), np.float32)}, alone)
     stated = StatedSource(files=tuple(sorted(source.iterdir())))
-    place_unchanged(stated, made, link_or_copy)
+    place_unchanged(Weights(ALGORITHMS["FP8"], cache_scales=False, folded=False), stated, made, link_or_copy)
     assert [file.name for file in made.glob("*.safetensors") if file.samefile(source / file.name)] == [alone.name]
     assert (made / "tokenizer.json").is_file()
     assert not (made / "config.json").exists()  # written anew

@@ -1,0 +1,40 @@
+"""What a build learns from texts before it writes weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specc.plan.plan import Plan
+from specc.plan.trtllm_plan import LayerQuantization
+
+
+@dataclass(frozen=True)
+class CalibrationPlan:
+    """Which statistics calibration collects, beside those of every channel that goes into a linear layer.
+
+    Attributes:
+        hessian: products of the channels with each other, too.
+        caches: what is written into the caches, too.
+    """
+
+    hessian: bool
+    caches: bool
+
+
+def calibration_of_plan(plan: Plan) -> CalibrationPlan | None:
+    """Return what the plan's own model is calibrated for, of a draft's plan the draft; None where nothing is."""
+    if plan.backend.trtllm is None:
+        method = plan.graph.calibrated_method
+        return None if method is None else CalibrationPlan(hessian=method == "gptq", caches=False)
+    model, rule = plan.backend.trtllm.model(plan.graph.role), calibrated_rule(plan)
+    if model is None or rule is None:
+        return None
+    return CalibrationPlan(hessian=rule.method == "gptq", caches=model.kv_cache == "fp8")
+
+
+def calibrated_rule(plan: Plan) -> LayerQuantization | None:
+    """Return how the plan's own model is quantized for another program after a look at texts; None without one."""
+    trtllm = plan.backend.trtllm
+    model = None if trtllm is None else trtllm.model(plan.graph.role)
+    rule = None if model is None else model.quantization
+    return rule if rule is not None and rule.calibrated else None
