@@ -81,9 +81,8 @@ def checkpoint_from_gguf(
 
     def float32_from_header(tensor: TensorHeader) -> Float32Array:
         rows = _dequantized(library, tensor)
-        if not (family.gguf_permuted_rope and is_rotated(tensor.name)):
-            return rows
-        return unpermuted(rows, facts.head_dim)
+        permuted = family.gguf_permuted_rope and is_rotated(tensor.name)
+        return unpermuted(rows, facts.head_dim) if permuted else rows
 
     def quantized_from_header(tensor: TensorHeader) -> QuantizedWeight:
         stored = quantized_from_gguf(tensor)
