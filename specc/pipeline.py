@@ -23,6 +23,7 @@ from specc.backends.backend import Calibrated
 from specc.backends.elsewhere import built_elsewhere, missing_builder
 from specc.backends.engine_list import engines_in_folder, write_checkpoint_list, write_engine_list
 from specc.backends.outline import written_outline
+from specc.bundle.certificate import CERTIFICATE_FILE
 from specc.bundle.disk import replace_text
 from specc.bundle.failures import coded_failures
 from specc.bundle.lock import LOCK_FILE, RecipeLock, check_lock, pending_files, read_lock
@@ -33,6 +34,7 @@ from specc.calibrate.for_checkpoint import calibrated_from_statistics
 from specc.calibrate.quantizer import quantizer_from_plan
 from specc.calibrate.statistics_file import StatisticsFolder
 from specc.certify.gate import pass_gate, request_from_choice
+from specc.certify.outlook import check_measured_speedup
 from specc.certify.request import CertifyRequest
 from specc.checkpoint.tokenizer_files import write_tokenizer
 from specc.deploy.write import write_deployment
@@ -143,9 +145,9 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
         engines = tuple(compiled_from_plan(model) for model in models)
         if request.stop_after == "compile":
             return BuildResult(plan, engines[0], changed=True)
-        return BuildResult(
-            plan, destination, changed=bundle_from_engines(inputs, engines, tokenizer, destination, certify)
-        )
+        gate = recipe.place("require", "min_speedup")
+        changed = bundle_from_engines(inputs, (*engines, tokenizer), destination, certify, gate)
+        return BuildResult(plan, destination, changed)
 
 
 def plan_from_file(recipe_file: Path, overrides: tuple[str, ...], *, offline: bool) -> Plan:
@@ -301,12 +303,23 @@ def tokenizer_from_source(inputs: Inputs) -> Path:
 
 
 def bundle_from_engines(
-    inputs: Inputs, engines: tuple[Path, ...], tokenizer: Path, destination: Path, certify: CertifyRequest | None
+    inputs: Inputs, made: tuple[Path, ...], destination: Path, certify: CertifyRequest | None, gate: str
 ) -> bool:
-    """Assemble, certify, report on and publish the bundle; return whether the destination changed."""
+    """Assemble, certify, report on and publish the bundle; return whether the destination changed.
+
+    Args:
+        inputs: of the target.
+        made: the store's folders: engines of the target, of the draft where there is one, and the tokenizer's files.
+        destination: of the bundle.
+        certify: what to check; None for nothing.
+        gate: where the recipe requires a speed-up: by the step costs that were just measured it must hold too.
+    """
+    *engines, tokenizer = made
     with staging_folder(destination) as staging:
-        write_bundle(staging, inputs.plan, inputs.lock, engines=engines, tokenizer=tokenizer, store=inputs.store)
+        write_bundle(staging, inputs.plan, inputs.lock, engines=tuple(engines), tokenizer=tokenizer, store=inputs.store)
         pass_gate(staging, destination, certify, inputs.progress)
+        # an unchanged bundle keeps the certificate that was published with it
+        check_measured_speedup(staging if (staging / CERTIFICATE_FILE).is_file() else destination, gate)
         write_bundle_report(staging)
         changed = publish_bundle(staging, destination, inputs.store.digests)
     write_bundle_report(destination)  # of an unchanged bundle it may tell of a new certificate

@@ -11,15 +11,17 @@ from pathlib import Path
 
 from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
 from specc.bundle.manifest import Manifest
+from specc.bundle.own_certificate import own_certificate
+from specc.bundle.read import Verify, open_bundle
 from specc.bundle.record import record_from_file
+from specc.certify.bundle_costs import costs_from_bundle
 from specc.plan.calls import cached_tokens
 from specc.plan.cost import Acceptance, RoundCosts
-from specc.plan.plan import Plan
+from specc.plan.plan import PLAN_FILE, Plan
 from specc.plan.prediction import Asked, Outlook, Prediction, prediction_from_model, workload_from_name
-from specc.runtime.call_costs import CallCosts, DraftCosts, EngineCosts, costs_from_tables
-from specc.runtime.draft_engine import draft_engine
-from specc.runtime.loading import step_costs_from_bundle
-from specc.runtime.session import target_engine
+from specc.plan.require import check_speedup
+from specc.recipe.gates import RequireChoice
+from specc.runtime.call_costs import CallCosts, EngineCosts
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class MeasuredRounds(RoundCosts):
 
     def drafting_seconds(self, batch: int, gamma: int) -> float:
         """Return the draft engine's calls; bookkeeping between calls is in no measured call."""
-        return DraftCosts(self.costs.draft, self.costs.burst).seconds(batch, gamma)
+        return self.costs.drafting.seconds(batch, gamma)
 
     def ttft_seconds(self) -> tuple[float, float]:
         """Return the prefill calls of the target, and with those of the draft engine."""
@@ -62,7 +64,64 @@ class MeasuredRounds(RoundCosts):
         return whole * calls.seconds(1, self.chunk) + (calls.seconds(1, rest) if rest else 0.0)
 
 
-def outlook_from_bundle(bundle: Path, manifest: Manifest, plan: Plan) -> Outlook | None:
+@dataclass(frozen=True)
+class BundleOutlook:
+    """What a bundle is expected to gain.
+
+    Attributes:
+        manifest, plan: of the bundle; the plan holds the prediction of the cost model.
+        measured: by its measured step costs, which replaces the model's; None where too few calls were measured.
+        machine: where they were measured; None without a certificate.
+        ignored: why the certificate that lies there does not count; None where it does, or where there is none.
+    """
+
+    manifest: Manifest
+    plan: Plan
+    measured: Outlook | None
+    machine: str | None
+    ignored: str | None
+
+
+def open_outlook(bundle: Path, verify: Verify, acceptance: Acceptance | None = None) -> BundleOutlook:
+    """Open a bundle and return what it is expected to gain.
+
+    Args:
+        bundle: its folder.
+        verify: how closely its files are looked at.
+        acceptance: measured; None: the plan's.
+
+    Raises:
+        SpeccError: SPC6nn the bundle is not whole, SPC718 the certificate is damaged.
+    """
+    manifest, plan = open_bundle(bundle, verify), record_from_file(Plan, bundle / PLAN_FILE)
+    measured = outlook_from_bundle(bundle, manifest, plan, acceptance)
+    own = own_certificate(bundle)
+    machine = None if own.certificate is None else own.certificate.machine
+    return BundleOutlook(manifest, plan, measured, machine, own.ignored)
+
+
+def check_measured_speedup(bundle: Path, place: str | None = None) -> None:
+    """Check the recipe's gate on speed once more where calls of the bundle were measured: they replace the model's.
+
+    A batch beyond the measured ones is not checked: the step costs say nothing of it.
+
+    Args:
+        bundle: its folder.
+        place: where the gate stands; None: in the bundle.
+
+    Raises:
+        SpeccError: SPC307, exit status 3: it is not met.
+    """
+    outlook = open_outlook(bundle, "sizes")
+    required, measured = RequireChoice.model_validate(outlook.plan.recipe["require"]), outlook.measured
+    if isinstance(measured, Prediction) and required.at_batch <= measured.crossover_limit:
+        where = place or f"{bundle / PLAN_FILE} recipe.require.min_speedup"
+        check_speedup(required, where, measured, "speed-up by measured step costs is")
+
+
+def outlook_from_bundle(
+    bundle: Path, manifest: Manifest, plan: Plan, acceptance: Acceptance | None = None
+) -> Outlook | None:
     """Return the prediction by measured step costs.
 
     None where the bundle's engines were not all measured, or not with drafts: the table of step costs goes on in
@@ -73,14 +132,14 @@ def outlook_from_bundle(bundle: Path, manifest: Manifest, plan: Plan) -> Outlook
         bundle: its folder.
         manifest: of the bundle.
         plan: of the bundle.
+        acceptance: measured; None: the plan's.
 
     Raises:
         SpeccError: SPC718 the certificate is damaged.
     """
     if manifest.checkpoints:  # another program runs it
         return None
-    engines = (draft_engine(manifest, bundle), draft_engine(manifest, bundle, "unrolled"))
-    costs = costs_from_tables(target_engine(manifest, bundle), *engines, step_costs_from_bundle(bundle))
+    costs = costs_from_bundle(bundle, manifest)
     if not costs.target.measured:
         return None
     limits, reach = manifest.limits, _reach(record_from_file(Certificate, bundle / CERTIFICATE_FILE))
@@ -99,7 +158,7 @@ def outlook_from_bundle(bundle: Path, manifest: Manifest, plan: Plan) -> Outlook
         crossover_limit=largest,
     )
     rounds = MeasuredRounds(costs, prompt, min(limits.prefill_chunk, reach[1]))
-    outlook = prediction_from_model(rounds, _acceptance(plan), asked)
+    outlook = prediction_from_model(rounds, acceptance or _acceptance(plan), asked)
     return replace(outlook, costs="measured") if isinstance(outlook, Prediction) else outlook
 
 

@@ -64,12 +64,7 @@ def checkpoint_from_gguf(
     library = _library()
     header = header_from_gguf(path, _encodings(library))
     values = _values(header)
-    if values.integer("split.count", 1, least=0) > 1:
-        raise unbuilt(
-            values.place("split.count"),
-            "the model is split over several files",
-            "specc reads single GGUF files; join the parts with llama-gguf-split --merge",
-        )
+    _refuse_parts(values)
     family, architecture = family_from_metadata(values)
     headers = _canonical_headers(header, family)
     rope_factors: dict[str, Float32Array] = {
@@ -106,6 +101,15 @@ def checkpoint_from_gguf(
         vocabulary=parts.vocabulary,
         tokenizer_from_files=parts.tokenizer_from_files,
     )
+
+
+def _refuse_parts(values: Values) -> None:
+    if values.integer("split.count", 1, least=0) > 1:
+        raise unbuilt(
+            values.place("split.count"),
+            "the model is split over several files",
+            "specc reads single GGUF files; join the parts with llama-gguf-split --merge",
+        )
 
 
 def unpermuted(rows: npt.NDArray[Element], head_dim: int) -> npt.NDArray[Element]:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from specc.bundle.read import open_bundle
-from specc.bundle.record import json_from_record, record_from_file, text_from_record
+from specc.bundle.own_certificate import own_certificate
+from specc.bundle.record import json_from_record, text_from_record
 from specc.certify.bench import BenchRequest, bench_from_session
 from specc.certify.certificate import certify_bundle
-from specc.certify.outlook import outlook_from_bundle
+from specc.certify.outlook import check_measured_speedup, open_outlook
 from specc.certify.prompt_file import ids_from_input, prompts_from_jsonl
 from specc.certify.request import CertifyRequest
 from specc.certify.verdict import refuse_failed
@@ -19,9 +19,8 @@ from specc.cli.generations import json_from_generation, show_statistics, stream_
 from specc.cli.options import AsChat, AsJson, BundleFolder, MaxTokens, PromptFile, PromptLines, PromptText, Threads
 from specc.cli.prompts import prompts_from_options
 from specc.cli.reports import show_bench, show_bundle, show_certificate
-from specc.cli.show import OUT, progress_bars, show_json
+from specc.cli.show import ERR, OUT, progress_bars, show_json, wrapped
 from specc.cli.write import write_text
-from specc.plan.plan import PLAN_FILE, Plan
 from specc.report.bundle_report import write_bundle_report
 from specc.runtime import GenerationParams, Session
 from specc.runtime.request import mode_from_name
@@ -29,14 +28,17 @@ from specc.runtime.request import mode_from_name
 
 def inspect(bundle: BundleFolder, as_json: AsJson = False) -> None:
     """Show what a bundle holds, after checking every file's digest, and the speed-up by its measured step costs."""
-    manifest = open_bundle(bundle, "full")
-    outlook = outlook_from_bundle(bundle, manifest, record_from_file(Plan, bundle / PLAN_FILE))
+    opened = open_outlook(bundle, "full")
     if as_json:
-        fields = json_from_record(manifest)
+        fields = json_from_record(opened.manifest)
         assert isinstance(fields, dict)
-        show_json(fields | {"measured_prediction": None if outlook is None else json_from_record(outlook)})
+        measured, modelled = opened.measured, opened.plan.prediction
+        predictions = {"measured_prediction": measured, "modelled_prediction": modelled}
+        show_json(
+            fields | {key: None if value is None else json_from_record(value) for key, value in predictions.items()}
+        )
         return
-    show_bundle(manifest, bundle, outlook)
+    show_bundle(opened, bundle)
 
 
 def run(
@@ -76,6 +78,7 @@ def run(
         gamma=gamma,
     )
     with Session.load(bundle, threads=threads) as session:
+        _show_ignored(bundle)
         ids = [ids_from_input(session, item) for item in inputs]
         if len(ids) == 1 and not as_json:
             show_statistics([stream_to_terminal(session, ids[0], params)])
@@ -111,6 +114,7 @@ def bench(
     """Measure AR against speculation on your own prompts, interleaved, and write acceptance.json."""
     inputs = prompts_from_jsonl(prompts, chat=chat).prompts
     with Session.load(bundle, threads=threads) as session, progress_bars() as bars:
+        _show_ignored(bundle)
         ids = tuple(ids_from_input(session, item) for item in inputs)
         request = BenchRequest(
             ids, max_tokens or min(128, session.manifest.limits.max_output), mode_from_name(mode), rounds, temperature
@@ -157,3 +161,11 @@ def verify(
     else:
         show_certificate(certificate)
     refuse_failed(certificate, bundle)
+    check_measured_speedup(bundle)
+
+
+def _show_ignored(bundle: Path) -> None:
+    """Say on standard error why a certificate does not steer the runtime."""
+    ignored = own_certificate(bundle).ignored
+    if ignored is not None:
+        ERR.print(wrapped(ignored, "note: ", " " * 6), markup=False)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from specc.bundle.disk import replace_text
 from specc.bundle.record import json_from_record
 from specc.cli.options import AsJson, Offline, Overrides, RecipeFile
-from specc.cli.show import OUT, show_json
+from specc.cli.show import OUT, show_json, wrapped
 from specc.doctor.check import Report, report_from_file
 from specc.doctor.finding import SEVERITIES, Finding
 from specc.doctor.fixes import Applied, fixed_text
 from specc.errors import CODES, ExitStatus
 from specc.recipe.tree import OVERRIDE
-
-WIDTH: Final = 80
 
 
 def check(
@@ -120,10 +117,7 @@ def lines_from_finding(finding: Finding) -> list[str]:
 
 
 def _wrapped(first: str, text: str, following: str) -> str:
-    here = text.replace(f"{Path.cwd()}{os.sep}", "")
-    return textwrap.fill(
-        here, WIDTH, initial_indent=first, subsequent_indent=following, break_long_words=False, break_on_hyphens=False
-    )
+    return wrapped(text.replace(f"{Path.cwd()}{os.sep}", ""), first, following)
 
 
 def _skipped(report: Report) -> str:

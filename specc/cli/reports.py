@@ -5,16 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from specc.bundle.certificate import Certificate, ParityCheck, QualityCheck, ReferenceCheck, RowsCheck, SamplerCheck
-from specc.bundle.manifest import REPORT_FILE, CheckpointSpec, Manifest
+from specc.bundle.manifest import REPORT_FILE, CheckpointSpec
 from specc.certify.bench import BenchReport
-from specc.cli.show import OUT, show_pairs, show_table
+from specc.certify.outlook import BundleOutlook
+from specc.cli.show import OUT, show_notes, show_pairs, show_table
 from specc.plan.compare import interval_text
 from specc.plan.prediction import Outlook, Prediction
 from specc.report.numbers import bytes_text
 
 
-def show_bundle(manifest: Manifest, bundle: Path, outlook: Outlook | None) -> None:
-    """Print what a bundle is and holds, and its prediction by measured step costs."""
+def show_bundle(opened: BundleOutlook, bundle: Path) -> None:
+    """Print what a bundle is and holds, and its speed-up by measured step costs beside that of the cost model."""
+    manifest = opened.manifest
     limits, sampling = manifest.limits, manifest.sampling
     show_pairs(
         [
@@ -32,7 +34,7 @@ def show_bundle(manifest: Manifest, bundle: Path, outlook: Outlook | None) -> No
              f"length {limits.max_length}")),
             ("sampling", (f"temperature {sampling.temperature}, top_k {sampling.top_k}, top_p {sampling.top_p}, "
              f"min_p {sampling.min_p} (from {sampling.source})")),
-            ("speed-up", _measured_speedup(outlook)),
+            *speedup_pairs(opened),
             *([("report", str(bundle / REPORT_FILE))] if (bundle / REPORT_FILE).is_file() else []),
         ]
     )  # fmt: skip
@@ -53,17 +55,27 @@ def show_bundle(manifest: Manifest, bundle: Path, outlook: Outlook | None) -> No
     OUT.print()
     files = [[name, bytes_text(spec.size), spec.sha256[:16]] for name, spec in manifest.files.items()]
     show_table(["file", "size", "sha256"], files, right=frozenset({1}))
-    for note in manifest.notes:
-        OUT.print(f"note: {note}", markup=False)
+    show_notes((*(() if opened.ignored is None else (opened.ignored,)), *manifest.notes))
 
 
-def _measured_speedup(outlook: Outlook | None) -> str:
+def speedup_pairs(opened: BundleOutlook) -> list[tuple[str, str]]:
+    """Return the speed-up at batch 1: by measured step costs where there are any, and what the cost model said."""
+    measured, modelled = opened.measured, opened.plan.prediction
+    lines = [("speed-up", "no step costs were measured")]
+    if measured is not None:
+        lines = [("speed-up", f"{_at_batch_1(measured)}, by measured step costs"), ("measured on", str(opened.machine))]
+    if modelled is not None:
+        lines.append(("cost model", _at_batch_1(modelled)))
+    return lines
+
+
+def _at_batch_1(outlook: Outlook) -> str:
     if not isinstance(outlook, Prediction):
-        return "no step costs were measured" if outlook is None else outlook.reason
+        return outlook.reason
     first = outlook.at_batch(1)
     if outlook.best_gamma == 0:
-        return "by measured step costs AR decoding is the fastest at batch 1"
-    return f"{interval_text(first.speedup)} at batch 1 with gamma {first.gamma}, by measured step costs"
+        return "AR decoding is the fastest at batch 1"
+    return f"{interval_text(first.speedup)} at batch 1 with gamma {first.gamma}"
 
 
 def _checkpoint_row(checkpoint: CheckpointSpec) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -14,6 +15,8 @@ from rich.table import Table
 
 from specc.errors import SpeccError
 
+WIDTH: Final = 80
+"""Columns of a terminal that text is wrapped at."""
 OUT: Final = Console(highlight=False, soft_wrap=True, emoji=False)
 ERR: Final = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
@@ -30,10 +33,10 @@ def show_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
 
 
 def show_pairs(pairs: list[tuple[str, str]]) -> None:
-    """Print names and values, aligned."""
+    """Print names and values, aligned; long values go on below themselves."""
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
-        OUT.print(f"{name:<{width}}  {value}", markup=False)
+        OUT.print(wrapped(value, f"{name:<{width}}  ", " " * (width + 2)), markup=False)
 
 
 def show_table(columns: list[str], rows: list[list[str]], right: frozenset[int] = frozenset()) -> None:
@@ -44,6 +47,25 @@ def show_table(columns: list[str], rows: list[list[str]], right: frozenset[int] 
     for row in rows:
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
     OUT.print(table)
+
+
+def wrapped(text: str, first: str = "", following: str = "") -> str:
+    """Return text in lines of at most 80 columns; names, paths and options stay whole.
+
+    Args:
+        text: of any length.
+        first: what the first line begins with.
+        following: what the other lines begin with.
+    """
+    return textwrap.fill(
+        text, WIDTH, initial_indent=first, subsequent_indent=following, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def show_notes(notes: Iterable[str]) -> None:
+    """Print notes."""
+    for note in notes:
+        OUT.print(wrapped(note, "note: ", " " * 6), markup=False)
 
 
 class Bars:

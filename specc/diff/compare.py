@@ -50,7 +50,8 @@ def _changes(a: Side, b: Side) -> Iterator[Changes]:
         said = changes_of_values(a.recipe, b.recipe)
         yield Changes("recipe", said)
     if a.plan is not None and b.plan is not None:
-        decided = changes_of_values(_decisions(a.plan), _decisions(b.plan))
+        left_out = ELSEWHERE | ({"prediction"} if _both_measured(a, b) else set())
+        decided = changes_of_values(_decisions(a.plan, left_out), _decisions(b.plan, left_out))
         yield Changes("plan", tuple(change for change in decided if change not in said))
     if a.lock is not None and b.lock is not None:
         yield Changes("sources", changes_of_values(_sources(a.lock), _sources(b.lock)))
@@ -64,14 +65,19 @@ def _effects(a: Side, b: Side) -> Iterator[Effects]:
         yield Effects("size", measured=False, quantities=tuple(_sizes(a.manifest, b.manifest)))
     if a.plan is not None and b.plan is not None:
         yield Effects("memory", measured=False, quantities=tuple(_memory(a.plan, b.plan)))
-    if a.certificate is not None and b.certificate is not None:
-        yield from measured_effects(a.certificate, b.certificate)
+    if a.measurements is not None and b.measurements is not None:
+        yield from measured_effects(a.measurements, b.measurements)
 
 
-def _decisions(plan: Plan) -> Json:
+def _both_measured(a: Side, b: Side) -> bool:
+    """Return whether measured step costs stand in the place of both cost models."""
+    return all(side.measurements is not None and side.measurements.costs is not None for side in (a, b))
+
+
+def _decisions(plan: Plan, left_out: frozenset[str]) -> Json:
     value = json_from_record(plan)
     assert isinstance(value, dict)
-    return {key: part for key, part in value.items() if key not in ELSEWHERE}
+    return {key: part for key, part in value.items() if key not in left_out}
 
 
 def _sources(lock: RecipeLock) -> Json:

@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 from specc.bundle.certificate import Certificate, ParityCheck
+from specc.bundle.manifest import Manifest
+from specc.certify.bundle_costs import costs_from_bundle
 from specc.diff.comparison import Effects, Quantity
-from specc.speculation.step_costs import table_from_step_costs
+from specc.runtime.call_costs import EngineCosts
 
 
-def measured_effects(a: Certificate, b: Certificate) -> Iterator[Effects]:
+@dataclass(frozen=True)
+class Measurements:
+    """What was measured of a bundle.
+
+    Attributes:
+        certificate: of the bundle.
+        costs: of its calls, as a session takes them; None where it has no engine that specc runs, or none measured.
+    """
+
+    certificate: Certificate
+    costs: EngineCosts | None
+
+
+def measurements_from_bundle(bundle: Path, manifest: Manifest, certificate: Certificate) -> Measurements:
+    """Return what was measured of a bundle.
+
+    Raises:
+        SpeccError: SPC718 the certificate is damaged.
+    """
+    costs = None if manifest.checkpoints else costs_from_bundle(bundle, manifest)
+    return Measurements(certificate, None if costs is None or not costs.target.measured else costs)
+
+
+def measured_effects(a: Measurements, b: Measurements) -> Iterator[Effects]:
     """Return step costs of the shapes that both measured, MAL of each setting, and the predicted speed-up."""
-    costs = [{(cost.batch, cost.tokens): cost.seconds for cost in side.step_costs} for side in (a, b)]
+    costs = [{(cost.batch, cost.tokens): cost.seconds for cost in side.certificate.step_costs} for side in (a, b)]
     shapes = sorted(costs[0].keys() & costs[1].keys())
     if shapes:
         quantities = [Quantity(f"T({b},{s})", "seconds", costs[0][b, s], costs[1][b, s]) for b, s in shapes]
         yield Effects("step costs", measured=True, quantities=tuple(quantities))
-    checks = [{_setting(check): check for check in side.parity} for side in (a, b)]
+    checks = [{_setting(check): check for check in side.certificate.parity} for side in (a, b)]
     settings = [setting for setting in checks[0] if setting in checks[1]]
     if settings:
         pairs = [(setting, checks[0][setting], checks[1][setting]) for setting in settings]
         mals = [Quantity(setting, "ratio", mal(one), mal(other)) for setting, one, other in pairs]
         yield Effects("acceptance (MAL)", measured=True, quantities=tuple(mals))
         speed = [
-            Quantity(setting, "ratio", predicted_speedup_of(a, one), predicted_speedup_of(b, other))
+            Quantity(setting, "ratio", predicted_speedup_of(a.costs, one), predicted_speedup_of(b.costs, other))
             for setting, one, other in pairs
         ]
         yield Effects("predicted speed-up", measured=True, quantities=tuple(speed))
@@ -44,17 +71,17 @@ def mal(check: ParityCheck) -> float | None:
     return (check.accepted + check.rounds) / check.rounds if check.rounds else None
 
 
-def predicted_speedup_of(certificate: Certificate, check: ParityCheck) -> float | None:
+def predicted_speedup_of(costs: EngineCosts | None, check: ParityCheck) -> float | None:
     """Return MAL * T(1,1) over the cost of a round of gamma drafts, one request at a time; None without measurements.
 
-    A drafter that often proposes fewer drafts pays less than that: then it is a lower bound of its rounds.
+    Drafting costs what a session takes it to cost, unrolled calls and whole rounds included. A drafter that often
+    proposes fewer drafts pays less than that: then it is a lower bound of its rounds.
     """
-    target, tokens = table_from_step_costs(certificate.step_costs), mal(check)
-    if target is None or tokens is None:
+    tokens = mal(check)
+    if costs is None or tokens is None:
         return None
-    draft = table_from_step_costs(certificate.draft_step_costs)
-    drafting = 0.0 if draft is None else check.gamma * draft.seconds(1, 1)
-    return tokens * target.seconds(1, 1) / (target.seconds(1, check.gamma + 1) + drafting)
+    round_seconds = costs.target.seconds(1, check.gamma + 1) + costs.drafting.seconds(1, check.gamma)
+    return tokens * costs.target.seconds(1, 1) / round_seconds
 
 
 def _setting(check: ParityCheck) -> str:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
-from specc.bundle.digests import sha256_from_file
+from specc.bundle.certificate import Certificate
 from specc.bundle.lock import LOCK_FILE, RecipeLock, read_lock
-from specc.bundle.manifest import MANIFEST_FILE, Manifest
+from specc.bundle.manifest import Manifest
+from specc.bundle.own_certificate import own_certificate
 from specc.bundle.read import open_bundle
 from specc.bundle.record import json_from_file, record_from_file
 from specc.diff.comparison import SideKind
+from specc.diff.measured import Measurements, measurements_from_bundle
 from specc.errors import SpeccError
 from specc.plan.plan import PLAN_FILE, Plan
 from specc.recipe.load import recipe_from_file
@@ -28,7 +29,8 @@ class Side:
     Attributes:
         path, kind: where and what it is.
         recipe: the resolved recipe.
-        plan, lock, manifest, certificate: as in a bundle; the certificate speaks of this very manifest.
+        plan, lock, manifest: as in a bundle.
+        measurements: those of its certificate, which speaks of this very manifest.
         notes: sentences: what it should hold and does not, and why.
     """
 
@@ -38,8 +40,13 @@ class Side:
     plan: Plan | None = None
     lock: RecipeLock | None = None
     manifest: Manifest | None = None
-    certificate: Certificate | None = None
+    measurements: Measurements | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The certificate, None without one."""
+        return None if self.measurements is None else self.measurements.certificate
 
 
 def side_from_path(path: Path, plan_of_recipe: PlanOfRecipe) -> Side:
@@ -77,12 +84,10 @@ def _bundle(path: Path) -> Side:
         lock=read_lock(path / LOCK_FILE),
         manifest=manifest,
     )
-    if not (path / CERTIFICATE_FILE).is_file():
-        return replace(side, notes=(f"{path} has no certificate",))
-    certificate = record_from_file(Certificate, path / CERTIFICATE_FILE)
-    if certificate.manifest_sha256 != sha256_from_file(path / MANIFEST_FILE):
-        return replace(side, notes=(f"the certificate of {path} speaks of another manifest",))
-    return replace(side, certificate=certificate)
+    own = own_certificate(path)
+    if own.certificate is None:
+        return replace(side, notes=(own.ignored or f"{path} has no certificate",))
+    return replace(side, measurements=measurements_from_bundle(path, manifest, own.certificate))
 
 
 def _json_file(path: Path) -> Side:

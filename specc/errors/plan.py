@@ -41,7 +41,8 @@ PLAN: Final[dict[str, CodeRow]] = {
     "SPC307": CodeRow(
         "What the recipe requires is not met",
         "`require` states gates: a predicted speed-up at a batch, and memory of one GPU. They are compared with the "
-        "plan, before anything is built; the middle of the speed-up's interval counts.",
+        "plan, before anything is built, and the speed-up once more with the calls that a build or `specc verify` "
+        "measures; the middle of its interval counts.",
         ExitStatus.GATE,
     ),
     "SPC308": CodeRow(

@@ -132,3 +132,11 @@ def interval_text(interval: Interval) -> str:
     if interval.low == interval.high:
         return f"{interval.mid:.2f}"
     return f"{interval.mid:.2f} {interval.low:.2f}-{interval.high:.2f}"
+
+
+def rate_text(interval: Interval) -> str:
+    """Return tokens a second with their interval, as `87.3 71.0-104.0` or `1240 980-1510`."""
+    digits = 1 if interval.high < 100 else 0
+    if interval.low == interval.high:
+        return f"{interval.mid:.{digits}f}"
+    return f"{interval.mid:.{digits}f} {interval.low:.{digits}f}-{interval.high:.{digits}f}"

@@ -7,10 +7,9 @@ from dataclasses import replace
 from specc.bundle.manifest import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 from specc.catalog.capabilities import FEATURES
-from specc.catalog.gpus import GB, gigabytes_text
+from specc.catalog.gpus import GB
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
-from specc.errors import SpeccError
 from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
 from specc.plan.fit import fit_from_demand
@@ -21,12 +20,13 @@ from specc.plan.outlook import NOTHING_GIVEN, Given, Models, outlook_from_models
 from specc.plan.plan import PLAN_SCHEMA, BackendPlan, BuilderPlan, Fit, GraphPlan, Plan, TargetPlan, WeightRow
 from specc.plan.prediction import Outlook, Prediction
 from specc.plan.profiles import batch_buckets, profiles_from_limits
-from specc.plan.remedies import Setting, remedies_from_demand, remedies_text
+from specc.plan.remedies import Setting, remedies_from_demand
 from specc.plan.sampling import sampling_from_recipe, support_from_recipe
 from specc.plan.shape import eagle3_shape, shape_from_facts
 from specc.plan.trtllm import Pair, demand_of_trtllm, trtllm_from_recipe, trtllm_notes
 from specc.plan.trtllm_plan import TrtllmPlan
 from specc.plan.typical import acceptance_notes, typical_from_recipe
+from specc.plan.unfit import unfit_error
 from specc.plan.weights import QuantizedModel, cache_scale_notes, quantization_notes, stored_bits, weights_from_choice
 from specc.recipe.models import SelfDraft
 from specc.recipe.schema import Recipe
@@ -250,13 +250,6 @@ def _checked_fit(recipe: Recipe, choices: Choices, demand: Demand) -> Fit | None
     limits = recipe.limits
     setting = Setting(choices.gpu, choices.compute_capabilities, stated, limits.max_input, limits.max_output)
     fit = fit_from_demand(demand, choices.gpu, remedies_from_demand(demand, setting))
-    if fit is None or fit.headroom_bytes >= 0:
-        return fit
-    largest = max(memory_from_demand(demand), key=lambda item: item.bytes)
-    raise SpeccError(
-        "SPC305",
-        recipe.place("gpu", "name"),
-        f"{fit.needed_bytes / 1e9:.1f} GB are needed, most of them for {largest.name} ({largest.bytes / 1e9:.1f} GB)",
-        f"{choices.gpu.name} has {gigabytes_text(fit.available_bytes)}",
-        remedies_text(fit.remedies),
-    )
+    if fit is not None and fit.headroom_bytes < 0:
+        raise unfit_error(recipe, fit, memory_from_demand(demand))
+    return fit

@@ -17,6 +17,7 @@ from specc.plan.plan import Plan
 from specc.plan.preview import Facts, Preview, preview_from_recipe
 from specc.plan.require import check_required
 from specc.plan.sources import source_from_choice, sources_from_recipe
+from specc.plan.unfit import unfit_error
 from specc.recipe.load import recipe_from_file
 from specc.recipe.models import ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
@@ -90,13 +91,21 @@ def compared_from_request(request: PlanRequest, given: Given, axis: str) -> tupl
     )
 
 
-def check_request_gates(request: PlanRequest, planned: Plan | Preview) -> None:
-    """Check the recipe's `require`.
+def check_planned(request: PlanRequest, planned: Plan | Preview) -> None:
+    """Refuse what was planned and shown, and can never be built as it stands, or misses the recipe's `require`.
+
+    What only this version does not build passes: planning it is the point.
 
     Raises:
-        SpeccError: SPC307 a gate is not met.
+        SpeccError: SPC302 or SPC303 the back end does not do that, whatever the version; SPC305 it does not fit;
+            SPC307 a gate is not met.
     """
     recipe = recipe_from_file(request.recipe, request.overrides)
+    refused = refusal_of_recipe(recipe)
+    if refused is not None and (refused.code == "SPC302" or (refused.code == "SPC303" and recipe.backend is not None)):
+        raise refused
+    if planned.fit is not None and planned.fit.headroom_bytes < 0:
+        raise unfit_error(recipe, planned.fit, planned.memory)
     check_required(recipe, sum(item.bytes for item in planned.memory), planned.prediction)
 
 

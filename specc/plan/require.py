@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from specc.errors import SpeccError
 from specc.plan.prediction import Outlook, Prediction
+from specc.recipe.gates import RequireChoice
 from specc.recipe.schema import Recipe
 
 GB = 10**9
@@ -29,9 +30,23 @@ def check_required(recipe: Recipe, memory_bytes: int, outlook: Outlook | None) -
             f"the recipe requires at most {required.max_memory_gb:g} GB",
             "lower limits.max_batch, max_input or max_output, quantize, or raise max_memory_gb",
         )
+    check_speedup(required, recipe.place("require", "min_speedup"), outlook, "predicted speed-up is")
+
+
+def check_speedup(required: RequireChoice, place: str, outlook: Outlook | None, what: str) -> None:
+    """Check the gate on speed.
+
+    Args:
+        required: the recipe's gates.
+        place: where the gate stands, for the message.
+        outlook: by the cost model, or by measured step costs.
+        what: words before the number.
+
+    Raises:
+        SpeccError: SPC307: it is not met, or there is no prediction.
+    """
     if required.min_speedup is None:
         return
-    place = recipe.place("require", "min_speedup")
     why = f"the recipe requires {required.min_speedup:g} at batch {required.at_batch}"
     if not isinstance(outlook, Prediction):
         reason = "there is no prediction" if outlook is None else f"not predicted: {outlook.reason}"
@@ -41,7 +56,7 @@ def check_required(recipe: Recipe, memory_bytes: int, outlook: Outlook | None) -
         raise SpeccError(
             "SPC307",
             place,
-            f"the predicted speed-up is {line.speedup.mid:.2f} "
+            f"the {what} {line.speedup.mid:.2f} "
             f"({line.speedup.low:.2f} to {line.speedup.high:.2f}) with gamma {line.gamma}",
             why,
             "another draft or gpu (`specc plan --compare`), a smaller at_batch, or a lower min_speedup",

@@ -68,11 +68,11 @@ def batch_table(outlook: Prediction) -> Table:
         (
             str(line.batch), str(line.gamma), f"{line.speedup.mid:.2f}", range_text(line.speedup),
             f"{line.ar_user_tokens:.1f}", f"{line.user_tokens.mid:.1f}", range_text(line.user_tokens, 1),
-            f"{line.gpu_tokens.mid:.0f}",
+            f"{line.gpu_tokens.mid:.0f}", range_text(line.gpu_tokens, 0),
         )
         for line in outlook.batches
     )  # fmt: skip
-    names = ("batch", "gamma", "speed-up", "interval", "AR tok/s", "user tok/s", "interval", "GPU tok/s")
+    names = ("batch", "gamma", "speed-up", "interval", "AR tok/s", "user tok/s", "interval", "GPU tok/s", "interval")
     return Table("By batch, with the best gamma of each", tuple(Column(name) for name in names), rows)
 
 

@@ -89,6 +89,7 @@ class Session:
             early_layers=early_layers,
             whole=None if round_runner is None else round_runner.spec,
         )
+        self.call_costs = costs.target
         self.draft_costs = costs.drafting
         vocab_size = manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size
         drafter = drafter_from_engine(manifest, draft_runner, burst_runner, costs, vocab_size)
@@ -141,6 +142,18 @@ class Session:
             round_runner=round_runner_from_bundle(bundle, manifest, runner, draft_runner, threads),
             round_step_costs=measured.whole,
         )
+
+    def break_even_length(self) -> float | None:
+        """Return the tokens of a round with which speculation gains nothing, one request at a time.
+
+        What a round of the default gamma costs, in plain steps, by the step costs that were measured of the bundle;
+        None where nothing drafts or nothing was measured.
+        """
+        gamma = self.manifest.limits.default_gamma
+        if gamma == 0 or not (self.call_costs.measured and self.draft_costs.measured):
+            return None
+        round_seconds = self.call_costs.seconds(1, gamma + 1) + self.draft_costs.seconds(1, gamma)
+        return round_seconds / self.call_costs.seconds(1, 1)
 
     def generate(self, prompts: Prompt | Iterable[Prompt], params: Params = None) -> list[Generation]:
         """Generate for one or several prompts at once, each row of the batch at its own pace.

@@ -12,6 +12,7 @@ from specc.bundle.certificate import Certificate
 from specc.bundle.manifest import Manifest
 from specc.bundle.read import open_bundle
 from specc.bundle.record import record_from_file
+from specc.certify.bundle_costs import costs_from_bundle
 from specc.cli.main import status_from_arguments
 from specc.runtime import GenerationParams, Session
 from specc.runtime.draft_engine import draft_runner_from_bundle
@@ -180,6 +181,19 @@ def test_a_loaded_pair_gives_the_ids_of_ar_decoding(kind, request):
             drafted = session.generate(PROMPTS, GenerationParams(mode="spec", **settings))
             assert [g.token_ids for g in drafted] == [g.token_ids for g in plain]
             assert sum(g.statistics.rounds for g in drafted) > 0
+
+
+@pytest.mark.parametrize("kind", ["model_bundle", "self_bundle", "unrolled_bundle"])
+def test_reports_and_comparisons_price_calls_as_a_session_does(kind, request):
+    bundle, manifest = request.getfixturevalue(kind)
+    costs = costs_from_bundle(bundle, manifest)
+    with Session.load(bundle) as session:
+        assert costs.target.measured
+        for drafts in range(5):
+            assert costs.drafting.seconds(1, drafts) == session.draft_costs.seconds(1, drafts)
+            assert costs.target.seconds(2, drafts + 1) == session.call_costs.seconds(2, drafts + 1)
+        expected = costs.target.seconds(1, 4) + costs.drafting.seconds(1, 3)
+        assert session.break_even_length() == expected / costs.target.seconds(1, 1)
 
 
 def test_a_built_pair_is_built_again_from_the_store(folder, model_bundle, capsys):

@@ -6,12 +6,15 @@ import importlib.util
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from specc.bundle.certificate import CERTIFICATE_FILE, Certificate, StepCost
+from specc.bundle.record import record_from_file, text_from_record
 from specc.pipeline import BuildRequest, build
 from specc.progress import silent
 from specc.runtime import Generation, GenerationParams, Session
@@ -38,7 +41,12 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     llama_folder(folder / "model", TinyLlama(num_hidden_layers=1))
     (folder / "r.yaml").write_text(RECIPE)
     request = BuildRequest(folder / "r.yaml", (), folder / "build", "publish", False, None, True, False)
-    return build(request, silent, on_wait=lambda _: None).path
+    built = build(request, silent, on_wait=lambda _: None).path
+    # calls of so small a model cost what else the machine does: with these drafts pay, whatever that is
+    costs = tuple(StepCost(b, s, 0.010 + 0.0001 * b * s) for b in (1, 2) for s in (1, 2, 3, 5, 9))
+    certificate = record_from_file(Certificate, built / CERTIFICATE_FILE)
+    (built / CERTIFICATE_FILE).write_text(text_from_record(replace(certificate, step_costs=costs)))
+    return built
 
 
 @pytest.fixture
@@ -114,6 +122,15 @@ def test_routing_and_metrics_are_the_runtimes(bundle: Path, model: Any) -> None:
     assert [list(request.sender.responses[0].values["output_ids"]) for request in (short, asked)] == [
         list(short.sender.responses[0].values["output_ids"])
     ] * 2
+
+
+def test_a_round_is_priced_by_what_was_measured(bundle: Path, model: Any) -> None:
+    with Session.load(bundle) as session:
+        measured = session.break_even_length()
+        assert measured is not None
+        gamma = session.manifest.limits.default_gamma
+        assert measured == session.step_costs.seconds(1, gamma + 1) / session.step_costs.seconds(1, 1)
+    assert counted("specc_break_even_length") == measured
 
 
 def test_a_stream_comes_in_pieces_that_join(bundle: Path, model: Any) -> None:

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from specc import pipeline
 from specc.bundle.certificate import CERTIFICATE_FILE, Certificate, StepCost
 from specc.bundle.manifest import REPORT_FILE, Manifest
 from specc.bundle.read import open_bundle
 from specc.bundle.record import record_from_file, text_from_record
-from specc.certify.outlook import outlook_from_bundle
+from specc.certify import outlook as outlook_module
+from specc.certify.outlook import BundleOutlook, check_measured_speedup, outlook_from_bundle
 from specc.cli.main import status_from_arguments
+from specc.errors import ExitStatus, SpeccError
 from specc.plan.plan import PLAN_FILE, Plan
 from specc.plan.prediction import Outlook, Prediction
 from specc.report.bundle_report import subject_from_bundle, write_bundle_report
@@ -129,3 +132,60 @@ def test_a_certificate_of_another_manifest_says_nothing(bundle) -> None:
     finally:
         file.write_text(text)
     assert (subject.measured, dict(subject.facts)["certificate"]) == (None, "none")
+
+
+def unmet(bundle, plan: Plan, outlook: Outlook | None, monkeypatch: pytest.MonkeyPatch, **require: float) -> str | None:
+    """Check a gate against an outlook; return how it is missed, None where it is met."""
+    recipe = {**plan.recipe, "require": {**plan.recipe["require"], **require}}
+    opened = BundleOutlook(open_bundle(bundle, "sizes"), replace(plan, recipe=recipe), outlook, "here", None)
+    monkeypatch.setattr(outlook_module, "open_outlook", lambda *_: opened)
+    try:
+        check_measured_speedup(bundle, "r.yaml:7 require.min_speedup")
+    except SpeccError as error:
+        return f"{error.code} {error.place}: {error.got}"
+    return None
+
+
+def test_a_gate_on_speed_is_checked_by_what_was_measured(bundle, with_costs, monkeypatch) -> None:
+    outlook, (_, plan) = with_costs(COSTS), opened(bundle)
+    assert isinstance(outlook, Prediction)
+    middle = outlook.at_batch(2).speedup.mid
+    assert middle > 1.1
+    assert unmet(bundle, plan, outlook, monkeypatch, min_speedup=middle - 0.01, at_batch=2) is None
+    got = unmet(bundle, plan, outlook, monkeypatch, min_speedup=middle + 0.01, at_batch=2)
+    assert got is not None
+    where = "SPC307 r.yaml:7 require.min_speedup"
+    assert got.startswith(f"{where}: the speed-up by measured step costs is {middle:.2f} (")
+
+
+def test_a_gate_says_nothing_of_batches_and_bundles_that_were_not_measured(bundle, with_costs, monkeypatch) -> None:
+    outlook, (_, plan) = with_costs(COSTS), opened(bundle)
+    assert unmet(bundle, plan, outlook, monkeypatch, min_speedup=9, at_batch=3) is None
+    assert unmet(bundle, plan, None, monkeypatch, min_speedup=9, at_batch=1) is None
+
+
+def test_a_build_is_not_published_where_the_measured_calls_miss_the_gate(bundle, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(pipeline, "check_required", lambda *_: None)  # the cost model would have let it pass
+    recipe, out = bundle.parents[1] / "tiny.yaml", tmp_path / "out"
+    gate = ["--set", "require.min_speedup=40", "--out", str(out)]
+    assert status_from_arguments(["build", str(recipe), *gate]) == ExitStatus.GATE
+    shown = capsys.readouterr().err
+    assert shown.startswith("SPC307 --set require.min_speedup\n  the speed-up by measured step costs is ")
+    assert not (out / "tiny").exists()
+
+
+def test_a_certificate_that_does_not_count_says_why(bundle, capsys) -> None:
+    file = bundle / CERTIFICATE_FILE
+    before = file.read_text()
+    try:
+        held = record_from_file(Certificate, file)
+        file.write_text(text_from_record(replace(held, manifest_sha256="0" * 64)))
+        assert status_from_arguments(["inspect", str(bundle)]) == 0
+        shown = capsys.readouterr().out
+        assert "no step costs were measured" in shown
+        assert "does not count: it speaks of another manifest" in " ".join(shown.split())
+        assert "does not count: it speaks of another manifest" in subject_from_bundle(bundle).notes[0]
+        assert status_from_arguments(["run", str(bundle), "--prompt", "a", "--max-tokens", "2"]) == 0
+        assert "does not count: it speaks of another manifest" in " ".join(capsys.readouterr().err.split())
+    finally:
+        file.write_text(before)

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from specc.bundle.certificate import Certificate
+from specc.bundle.read import open_bundle
 from specc.bundle.record import record_from_file, text_from_record
 from specc.cli.main import status_from_arguments
 from specc.diff.compare import comparison_from_sides
-from specc.diff.measured import measured_notes, predicted_speedup_of
+from specc.diff.measured import measured_notes, measurements_from_bundle, predicted_speedup_of
 from specc.diff.side import side_from_path
 from specc.pipeline import plan_from_file
+from specc.runtime.call_costs import BurstCosts
 from tests.tiny_models import llama_folder
 
 RECIPE = """\
@@ -116,7 +118,11 @@ def test_a_certificate_of_another_manifest_is_left_out(folder, tmp_path):
         (bundle / "certificate.json").write_text(text_from_record(replace(certificate, manifest_sha256="0" * 64)))
         comparison = compared(bundle, folder / "build" / "two")
         assert [part.part for part in comparison.effects] == ["size", "memory"]
-        assert comparison.notes == (f"the certificate of {bundle} speaks of another manifest",)
+        (note,) = comparison.notes
+        assert note.startswith(
+            f"{bundle / 'certificate.json'} does not count: it speaks of another manifest (sha256 0000"
+        )
+        assert note.endswith(f"`specc verify {bundle}` writes it anew")
     finally:
         (bundle / "certificate.json").write_text(kept)
 
@@ -131,15 +137,35 @@ def test_other_machines_and_prompts_are_said(folder):
 
 
 def test_the_predicted_speedup_is_mal_over_the_cost_of_a_round(folder):
-    certificate = record_from_file(Certificate, folder / "build" / "one" / "certificate.json")
+    bundle = folder / "build" / "one"
+    certificate = record_from_file(Certificate, bundle / "certificate.json")
     check = replace(certificate.parity[0], rounds=10, accepted=20, gamma=4)
     costs = {(cost.batch, cost.tokens): cost.seconds for cost in certificate.step_costs}
-    predicted = predicted_speedup_of(certificate, check)
+    priced = measurements_from_bundle(bundle, open_bundle(bundle, "sizes"), certificate).costs
+    predicted = predicted_speedup_of(priced, check)
     assert predicted == pytest.approx(3.0 * costs[1, 1] / costs[1, 5], rel=0.2)  # the table smooths measurements
-    drafted = replace(certificate, draft_step_costs=certificate.step_costs)
+    drafted = replace(priced, draft=priced.target)  # single draft calls as dear as the target's
     assert predicted_speedup_of(drafted, check) < predicted / 2
-    assert predicted_speedup_of(replace(certificate, step_costs=()), check) is None
-    assert predicted_speedup_of(certificate, replace(check, rounds=0)) is None
+    assert predicted_speedup_of(None, check) is None
+    assert predicted_speedup_of(priced, replace(check, rounds=0)) is None
+
+
+def test_unrolled_drafts_are_priced_as_the_calls_that_a_session_makes(folder):
+    """Four drafts of one unrolled call cost that call, not four single ones."""
+    bundle = folder / "build" / "one"
+    certificate = record_from_file(Certificate, bundle / "certificate.json")
+    check = replace(certificate.parity[0], rounds=10, accepted=20, gamma=4)
+    priced = measurements_from_bundle(bundle, open_bundle(bundle, "sizes"), certificate).costs
+    single = replace(priced, draft=priced.target)
+    unrolled = replace(single, burst=BurstCosts(priced.target, steps=4))
+    ar, verify = priced.target.seconds(1, 1), priced.target.seconds(1, 5)
+    assert predicted_speedup_of(unrolled, check) == pytest.approx(3.0 * ar / (verify + priced.target.seconds(1, 2)))
+    assert predicted_speedup_of(unrolled, check) > 1.5 * predicted_speedup_of(single, check)
+
+
+def test_the_model_is_not_compared_where_both_were_measured(folder):
+    measured = changed(compared(folder / "build" / "one", folder / "build" / "two"))
+    assert not any(key.startswith("prediction") for key in measured["plan"])
 
 
 def test_the_command_line(folder, capsys):
