@@ -15,19 +15,9 @@ from typing import Final
 from tokenizers import Tokenizer
 
 from specc.cli.main import status_from_arguments
-from tests.tiny_models import BYTES, TinyLlama, byte_tokenizer, llama_folder
+from tests.cpu_readings import RANDOM_SHAPES
+from tests.tiny_models import BYTES, byte_tokenizer, llama_folder
 
-LONGEST: Final = 4096
-SHAPES: Final = {
-    # Wider than SmolLM2 and shallower, with a head of its own.
-    "wide": TinyLlama(32000, 1024, 2816, 12, 16, 4, 64, LONGEST),
-    # As wide as models of a billion weights; every query head has keys and values of its own.
-    "billion": TinyLlama(16000, 2048, 5632, 6, 16, 16, 128, LONGEST),
-    # So small that the last cache nearly holds it, with many layers.
-    "narrow": TinyLlama(8000, 384, 1024, 20, 6, 2, 64, LONGEST, tie_word_embeddings=True),
-    # A head that is half of the model.
-    "head": TinyLlama(64000, 768, 2048, 16, 12, 12, 64, LONGEST, tie_word_embeddings=True),
-}
 SCHEMES: Final = {"f32": "f32", "w8": "w8a16", "w4": "{name: w4a16, method: rtn}"}
 RECIPE: Final = """\
 recipe: 1
@@ -55,14 +45,14 @@ def main() -> None:
     """Make checkpoints, and build what is not there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--shapes", nargs="+", choices=tuple(SHAPES), default=list(SHAPES))
+    parser.add_argument("--shapes", nargs="+", choices=tuple(RANDOM_SHAPES), default=list(RANDOM_SHAPES))
     parser.add_argument("--schemes", nargs="+", choices=tuple(SCHEMES), default=list(SCHEMES))
     options = parser.parse_args()
     for shape in options.shapes:
         model = options.folder / shape / "model"
         if not (model / "tokenizer.json").exists():
-            llama_folder(model, SHAPES[shape])
-            padded_tokenizer(SHAPES[shape].vocab_size).save(str(model / "tokenizer.json"))
+            llama_folder(model, RANDOM_SHAPES[shape])
+            padded_tokenizer(RANDOM_SHAPES[shape].vocab_size).save(str(model / "tokenizer.json"))
         for scheme in options.schemes:
             name, recipe = f"{shape}-{scheme}", options.folder / shape / f"{scheme}.yaml"
             recipe.write_text(RECIPE.format(name=name, model=model.resolve(), scheme=SCHEMES[scheme]))

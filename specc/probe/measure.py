@@ -1,4 +1,4 @@
-"""Measure what the cost model needs to know of a CPU, in about ten seconds."""
+"""Measure what the cost model needs to know of a CPU, in about thirteen seconds."""
 
 from __future__ import annotations
 

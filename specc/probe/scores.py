@@ -30,8 +30,8 @@ class ScoreSizes:
     head_dims: tuple[int, ...] = (64, 128)
     cached: tuple[int, ...] = (128, 1024)
     rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
-    megabytes: float = 48
-    seconds: float = 0.7
+    megabytes: float = 64
+    seconds: float = 1.0
 
 
 def attention_cost(sizes: ScoreSizes, threads: int) -> WorkCost:

@@ -41,8 +41,8 @@ class StreamedSizes:
     inputs: tuple[int, ...] = (512, 2048)
     outputs: tuple[int, ...] = (512, 4096)
     rows: tuple[int, ...] = (1, 2, 3, 5, 9, 16, 32)
-    megabytes: float = 48
-    seconds: float = 0.7
+    megabytes: float = 64
+    seconds: float = 1.0
 
 
 def streamed_products(sizes: StreamedSizes, threads: int) -> dict[ProductElement, WorkCost]:

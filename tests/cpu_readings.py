@@ -1,0 +1,88 @@
+"""Calls of seven bundles on one CPU, and what the cost model says of them from the probes of the same minutes.
+
+`cpu_readings.json` holds what `benchmarks/plan_vs_measured.py --json` kept of one run on an idle machine, to four
+digits: in each round a probe, then the median seconds of calls by context, rows and tokens. It is here so that a change
+of the model is held against the same readings; the machine itself may not be there any more.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from specc.bundle.record import record_from_json
+from specc.plan.cost import CostModel
+from specc.plan.device import device_from_machine
+from specc.plan.shape import ModelShape, shape_from_facts
+from specc.probe.result import ProbeResult, machine_from_probe
+from tests.stated_source import SMOLLM2_FACTS
+from tests.tiny_engines import facts_from_sizes
+from tests.tiny_models import TinyLlama
+
+FILE: Final = Path(__file__).with_suffix(".json")
+LONGEST: Final = 4096
+RANDOM_SHAPES: Final = {
+    # Wider than SmolLM2 and shallower, with a head of its own.
+    "wide": TinyLlama(32000, 1024, 2816, 12, 16, 4, 64, LONGEST),
+    # As wide as models of a billion weights; every query head has keys and values of its own.
+    "billion": TinyLlama(16000, 2048, 5632, 6, 16, 16, 128, LONGEST),
+    # So small that the last cache nearly holds it, with many layers.
+    "narrow": TinyLlama(8000, 384, 1024, 20, 6, 2, 64, LONGEST, tie_word_embeddings=True),
+    # A head that is half of the model.
+    "head": TinyLlama(64000, 768, 2048, 16, 12, 12, 64, LONGEST, tie_word_embeddings=True),
+}
+"""Random models whose shapes the cost model of CPUs was not made from."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Predicted over measured of one bundle, context and number of rows; medians of the rounds' own ratios.
+
+    Attributes:
+        step: of T(B, 1).
+        ratios: of T(B, S) / T(B, 1), by S.
+    """
+
+    bundle: str
+    context: int
+    batch: int
+    step: float
+    ratios: dict[int, float]
+
+
+@cache
+def readings() -> tuple[Reading, ...]:
+    """Return all readings of the file."""
+    rounds = json.loads(FILE.read_text())["rounds"]
+    bundles: dict[str, dict[str, float]] = rounds[0]["measured"]
+    return tuple(
+        _reading(bundle, ahead, rounds)
+        for bundle, calls in bundles.items()
+        for ahead in dict.fromkeys(call.split("x")[0] for call in calls)  # `128 4`, of `128 4x5`
+    )
+
+
+def _reading(bundle: str, ahead: str, rounds: list[dict[str, Any]]) -> Reading:
+    context, batch = (int(number) for number in ahead.split())
+    tokens = [int(call.split("x")[1]) for call in rounds[0]["measured"][bundle] if call.startswith(f"{ahead}x")]
+    steps: list[float] = []
+    ratios: dict[int, list[float]] = {count: [] for count in tokens if count > 1}
+    for taken in rounds:
+        device = device_from_machine(machine_from_probe(record_from_json(ProbeResult, taken["probe"])))
+        model, calls = CostModel(_shape(bundle), None, device, context, 128), taken["measured"][bundle]
+        steps.append(model.ar_seconds(batch) / calls[f"{ahead}x1"])
+        for count, values in ratios.items():
+            said = model.verify_seconds(batch, count - 1) / model.ar_seconds(batch)
+            values.append(said / (calls[f"{ahead}x{count}"] / calls[f"{ahead}x1"]))
+    return Reading(bundle, context, batch, median(steps), {count: median(values) for count, values in ratios.items()})
+
+
+@cache
+def _shape(bundle: str) -> ModelShape:
+    name, scheme = bundle.rsplit("-", 1)
+    facts = SMOLLM2_FACTS if name == "smollm2" else facts_from_sizes(RANDOM_SHAPES[name])
+    return shape_from_facts(facts, scheme, "f32")
