@@ -1,8 +1,8 @@
 """What operators take that do little: among themselves, and between products.
 
 A link of a chain is what stands between the products of a layer: a norm, heads apart and together again, a rotation, an
-activation and a sum. After a product, whose threads an operator must bring together anew, it takes several times as
-long as among its like; so a chain of products with links between them is held against one of products alone.
+activation and a sum. Between products it takes several times as long as among its like; so a chain of products with
+links between them is held against one of products alone.
 """
 
 from __future__ import annotations
