@@ -1,8 +1,9 @@
 """Calls of seven bundles on one CPU, and what the cost model says of them from the probes of the same minutes.
 
-`cpu_readings.json` holds what `benchmarks/plan_vs_measured.py --json` kept of one run on an idle machine, to four
-digits: in each round a probe, then the median seconds of calls by context, rows and tokens. It is here so that a change
-of the model is held against the same readings; the machine itself may not be there any more.
+`cpu_readings.json` holds readings of the form that `benchmarks/plan_vs_measured.py --json` keeps, of one run on an idle
+machine, to four digits: in each round a probe, then the median seconds of calls by context, rows and tokens; and the
+cache rows that were bound for each context. It is here so that a change of the model is held against the same readings;
+the machine itself may not be there any more.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from statistics import median
 from typing import Any, Final
 
 from specc.bundle.record import record_from_json
-from specc.plan.cost import CostModel
 from specc.plan.device import device_from_machine
+from specc.plan.roofline import call_seconds
 from specc.plan.shape import ModelShape, shape_from_facts
 from specc.probe.result import ProbeResult, machine_from_probe
 from tests.stated_source import SMOLLM2_FACTS
@@ -57,28 +58,32 @@ class Reading:
 @cache
 def readings() -> tuple[Reading, ...]:
     """Return all readings of the file."""
-    rounds = json.loads(FILE.read_text())["rounds"]
-    bundles: dict[str, dict[str, float]] = rounds[0]["measured"]
+    kept = json.loads(FILE.read_text())
+    bundles: dict[str, dict[str, float]] = kept["rounds"][0]["measured"]
     return tuple(
-        _reading(bundle, ahead, rounds)
+        _reading(bundle, ahead, kept)
         for bundle, calls in bundles.items()
         for ahead in dict.fromkeys(call.split("x")[0] for call in calls)  # `128 4`, of `128 4x5`
     )
 
 
-def _reading(bundle: str, ahead: str, rounds: list[dict[str, Any]]) -> Reading:
-    context, batch = (int(number) for number in ahead.split())
+def _reading(bundle: str, ahead: str, kept: dict[str, Any]) -> Reading:
+    context, batch = ahead.split()
+    rounds, shape, rows = kept["rounds"], _shape(bundle), int(batch)
     tokens = [int(call.split("x")[1]) for call in rounds[0]["measured"][bundle] if call.startswith(f"{ahead}x")]
     steps: list[float] = []
     ratios: dict[int, list[float]] = {count: [] for count in tokens if count > 1}
     for taken in rounds:
-        device = device_from_machine(machine_from_probe(record_from_json(ProbeResult, taken["probe"])))
-        model, calls = CostModel(_shape(bundle), None, device, context, 128), taken["measured"][bundle]
-        steps.append(model.ar_seconds(batch) / calls[f"{ahead}x1"])
+        device, calls = device_from_machine(machine_from_probe(record_from_json(ProbeResult, taken["probe"]))), {}
+        for count in tokens:
+            bound = kept["bound"][context] - count  # so many cached rows lead to what was bound
+            said = call_seconds(shape, device, rows, count, bound)
+            calls[count] = said / taken["measured"][bundle][f"{ahead}x{count}"]
+        steps.append(calls[1])
         for count, values in ratios.items():
-            said = model.verify_seconds(batch, count - 1) / model.ar_seconds(batch)
-            values.append(said / (calls[f"{ahead}x{count}"] / calls[f"{ahead}x1"]))
-    return Reading(bundle, context, batch, median(steps), {count: median(values) for count, values in ratios.items()})
+            values.append(calls[count] / calls[1])
+    middle = {count: median(values) for count, values in ratios.items()}
+    return Reading(bundle, int(context), rows, median(steps), middle)
 
 
 @cache

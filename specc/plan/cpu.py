@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from specc.plan.limits import FIRST_BUCKET
+from specc.plan.limits import bucket_of
 from specc.plan.machine import Machine
 from specc.plan.products import PRODUCT_BITS, Products
 from specc.plan.shape import ModelShape, distinct_experts
@@ -49,17 +49,6 @@ def cpu_seconds(
     )
 
 
-def attended_tokens(context: int, tokens: int) -> int:
-    """Return C: the cache rows that attention reads, the smallest capacity that a runtime binds for such a call.
-
-    Capacities double from 128. Masked rows cost as much as others.
-    """
-    capacity = FIRST_BUCKET
-    while capacity < context + tokens:
-        capacity *= 2
-    return capacity
-
-
 def call_traffic(shape: ModelShape, batch: int, tokens: int, context: int) -> tuple[float, float]:
     """Return the bytes that a call moves, and its operations: where it stands under a roofline."""
     rows, reached = batch * tokens, _reached_share(shape, batch * tokens)
@@ -67,7 +56,7 @@ def call_traffic(shape: ModelShape, batch: int, tokens: int, context: int) -> tu
         p.weights * PRODUCT_BITS[p.element] / 8 * (reached if p.part == "expert" else 1.0) for p in shape.products
     )
     multiplied = 2.0 * rows * sum(p.weights * _share(p, shape) for p in shape.products)
-    cached = batch * attended_tokens(context, tokens)
+    cached = batch * bucket_of(context + tokens)
     return (
         read + cached * shape.cache_row_bytes + rows * shape.vocab_size * PICK_BYTES,
         multiplied + shape.score_flops * tokens * cached,
@@ -85,10 +74,13 @@ def _product_seconds(products: Products, shape: ModelShape, machine: Machine, ro
 
 
 def _attention_seconds(shape: ModelShape, machine: Machine, batch: int, tokens: int, context: int) -> float:
-    """Query heads of one key-value head are more queries of it; heads take turns on the threads."""
+    """Query heads of one key-value head are more queries of it; heads take turns on the threads.
+
+    Cache rows that are bound but masked cost what others do.
+    """
     turns = -(-batch * shape.num_key_value_heads // machine.threads)
     queries = tokens * shape.num_attention_heads / shape.num_key_value_heads
-    cached = attended_tokens(context, tokens)
+    cached = bucket_of(context + tokens)
     return shape.layers * machine.attention.seconds(shape.head_dim, cached, queries, turns)
 
 

@@ -45,8 +45,20 @@ def buckets_from_capacity(capacity: int) -> tuple[int, ...]:
     size = FIRST_BUCKET
     while size < capacity:
         sizes.append(size)
-        size += max(LEAST_STEP, (1 << (size.bit_length() - 1)) // 4)
+        size = _next_bucket(size)
     return (*sizes, capacity)
+
+
+def bucket_of(rows: int) -> int:
+    """Return the cache length that a runtime binds for so many rows, where the capacity is larger."""
+    size = FIRST_BUCKET
+    while size < rows:
+        size = _next_bucket(size)
+    return size
+
+
+def _next_bucket(size: int) -> int:
+    return size + max(LEAST_STEP, (1 << (size.bit_length() - 1)) // 4)
 
 
 def aligned_capacity(rows: int) -> int:

@@ -15,9 +15,9 @@ from specc.bundle.manifest import LimitsSpec
 from specc.checkpoint.facts import ExpertFacts, LayerFacts
 from specc.plan.calls import calls_from_model
 from specc.plan.cost import CostModel
-from specc.plan.cpu import CALL_NODES, LAYER_NODES, PICK_BYTES, WALKS, attended_tokens, cpu_seconds
+from specc.plan.cpu import CALL_NODES, LAYER_NODES, PICK_BYTES, WALKS, cpu_seconds
 from specc.plan.device import device_from_machine
-from specc.plan.limits import buckets_from_capacity
+from specc.plan.limits import bucket_of, buckets_from_capacity
 from specc.plan.products import Products, products_from_facts, usual_format
 from specc.plan.roofline import call_seconds
 from specc.plan.shape import shape_from_facts
@@ -104,7 +104,7 @@ def test_a_call_is_the_sum_of_its_operators(batch: int, tokens: int, context: in
         return 5e-6 + inputs * outputs * (bits / 8 / 20e9 + rows * 2 / 100e9)
 
     layer = product(576, 960, 5) + product(576, 576, 5) + product(576, 3072, 5) + product(1536, 576, 5)
-    capacity = 256 if context == 128 else 512 if context == 400 else 128
+    capacity = {16: 64, 128: 160, 400: 448}[context]
     turns = -(-batch * 3 // 2)  # of heads on two threads
     layer += 5e-6 + turns * 64 * capacity * (16 / 20e9 + tokens * 3 * 8 / 100e9)
     width = WALKS * 30 * (576 + 960 + 576 + 576 + 576 + 3072 + 1536 + 576) / (30 * LAYER_NODES)
@@ -144,10 +144,9 @@ def test_experts_are_read_where_tokens_reach_them() -> None:
     assert added == pytest.approx(CALL_NODES + 12 * 16 * 30)
 
 
-@given(context=st.integers(0, 8000), tokens=st.integers(1, 128))
-def test_attention_reads_the_capacity_that_a_runtime_binds(context: int, tokens: int) -> None:
-    buckets = buckets_from_capacity(1 << 14)
-    assert attended_tokens(context, tokens) == next(size for size in buckets if context + tokens <= size)
+@given(rows=st.integers(1, 8000))
+def test_attention_reads_the_length_that_a_runtime_binds(rows: int) -> None:
+    assert bucket_of(rows) == next(size for size in buckets_from_capacity(1 << 14) if rows <= size)
 
 
 def test_invariant_calls_are_padded_to_an_even_number_of_tokens() -> None:
