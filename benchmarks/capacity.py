@@ -3,14 +3,18 @@
     python benchmarks/capacity.py recipes/smollm2-135m-cpu.yaml
 
 Attention pays for the bound capacity, and ONNX Runtime bundles bind it in buckets that follow the real length, so the
-ratio should stay below 1.1. Both bundles generate in turns in one process; only the ratio is printed.
+ratio should stay below 1.1. Every reading is a process of its own, in turns; only the ratio is printed. With a bundle
+instead of a recipe its seconds are printed as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from statistics import median
+
+from turns import ratios, readings_in_turns, spread
 
 from specc.pipeline import BuildRequest, build
 from specc.progress import silent
@@ -18,6 +22,7 @@ from specc.runtime import GenerationParams, Session
 
 PROMPT_TOKENS = 68
 NEW_TOKENS = 32
+GENERATIONS = 3
 
 
 def bundle_of_length(recipe: Path, out: Path, length: int) -> Path:
@@ -29,11 +34,15 @@ def bundle_of_length(recipe: Path, out: Path, length: int) -> Path:
     return build(request, silent, on_wait=print).path
 
 
-def decode_seconds(session: Session, seed: int) -> float:
-    """Return the seconds that AR decoding of NEW_TOKENS tokens took behind a prompt of PROMPT_TOKENS."""
-    prompt = [(7 * i + seed) % 1000 + 100 for i in range(PROMPT_TOKENS)]
+def decode_seconds(bundle: Path) -> float:
+    """Return the median seconds that AR decoding of NEW_TOKENS tokens took behind a prompt of PROMPT_TOKENS."""
     params = GenerationParams(max_new_tokens=NEW_TOKENS, temperature=0.0, mode="ar", ignore_eos=True)
-    return session.generate(prompt, params)[0].decode_s
+    seconds = []
+    with Session.load(bundle) as session:
+        for number in range(GENERATIONS + 1):
+            prompt = [(7 * i + number) % 1000 + 100 for i in range(PROMPT_TOKENS)]
+            seconds.append(session.generate(prompt, params)[0].decode_s)
+    return median(seconds[1:])  # the first warms up
 
 
 def main() -> None:
@@ -41,17 +50,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--out", type=Path, default=Path("build/capacity"))
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args()
-    short, long = (Session.load(bundle_of_length(options.recipe, options.out, length)) for length in (512, 8192))
-    with short, long:
-        ratios = []
-        for number in range(options.rounds + 1):
-            order = (short, long) if number % 2 else (long, short)
-            seconds = {session: decode_seconds(session, number) for session in order}
-            ratios.append(seconds[long] / seconds[short])
-    counted = ratios[1:]  # the first round warms up
-    print(f"8192 over 512 tokens of capacity: {median(counted):.2f} ({min(counted):.2f} to {max(counted):.2f})")
+    if options.recipe.is_dir():
+        print(json.dumps({"seconds": decode_seconds(options.recipe)}))
+        return
+    bundles = {name: bundle_of_length(options.recipe, options.out, int(name)) for name in ("512", "8192")}
+    readings = readings_in_turns({name: [__file__, str(bundle)] for name, bundle in bundles.items()}, options.rounds)
+    print(f"8192 over 512 tokens of capacity: {spread(ratios(readings, 'seconds', of='8192', over='512'))}")
 
 
 if __name__ == "__main__":

@@ -4,21 +4,25 @@
 
 The draft is the target's first layers as a checkpoint of its own, so its calls cost what a small draft's do. Such a
 draft is seldom right, so what it drafts is replaced: each position has a right draft with the stated probability, the
-same positions for both kinds of calls. Both bundles generate in turns in one process; a ratio above 1 says that the
-unrolled form is that much faster. Processor seconds on one thread are compared, from the first token to the last: other
-processes disturb them least.
+same positions for both kinds of calls. Every reading is a process of its own, in turns, that loads one bundle and
+generates; a ratio above 1 says that the unrolled form is that much faster. Processor seconds on one thread are
+compared, from the first token to the last, which other processes disturb least; `--clock wall --threads 2` needs an
+idle machine. `--control` reads the bundle of single calls a second time: how far its ratio is from 1 is how far the
+others can be trusted. Costs that mode `auto` goes by are those of the unrolled bundle's certificate; `specc verify
+BUNDLE` on an idle machine measures them anew.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
-from statistics import median
-from time import process_time
 
 import numpy as np
 from safetensors.numpy import save_file
+from turns import CLOCKS, Reading, ratios, readings_in_turns, spread
 
 from specc.bundle.manifest import EngineSpec
 from specc.bundle.read import open_bundle
@@ -132,12 +136,12 @@ def built(recipe: Path, out: Path, layers: int, steps: str) -> Path:
     return build(request, silent, on_wait=print).path
 
 
-def scripted_session(bundle: Path, script: Script, costs: MeasuredCosts) -> Session:
-    """Load a bundle on one thread; its drafts are the script's, its step costs those of both kinds of calls."""
+def scripted_session(bundle: Path, script: Script, costs: MeasuredCosts, threads: int) -> Session:
+    """Load a bundle; its drafts are the script's, its step costs those of both kinds of calls."""
     manifest = open_bundle(bundle, "sizes", remembered_digests())
-    target = runner_from_engine(bundle, target_engine(manifest, bundle), 1)
-    draft = draft_runner_from_bundle(bundle, manifest, target, 1)
-    burst = burst_runner_from_bundle(bundle, manifest, draft, 1)
+    target = runner_from_engine(bundle, target_engine(manifest, bundle), threads)
+    draft = draft_runner_from_bundle(bundle, manifest, target, threads)
+    burst = burst_runner_from_bundle(bundle, manifest, draft, threads)
     return Session(
         manifest,
         target,
@@ -149,59 +153,88 @@ def scripted_session(bundle: Path, script: Script, costs: MeasuredCosts) -> Sess
     )
 
 
-def generated(session: Session, prompt: list[int], mode: Mode, tokens: int) -> tuple[Generation, float]:
-    """Return one greedy generation, and the processor seconds of its tokens but the first."""
+def generated(
+    session: Session, prompt: list[int], mode: Mode, tokens: int, clock: Callable[[], float]
+) -> tuple[Generation, float]:
+    """Return one greedy generation, and the seconds of its tokens but the first."""
     params = GenerationParams(max_new_tokens=tokens, temperature=0.0, mode=mode, ignore_eos=True)
     chunks = session.stream(prompt, params)
     next(chunks)
-    start = process_time()
+    start = clock()
     *_, last = chunks
-    seconds = process_time() - start
+    seconds = clock() - start
     if last.generation is None:
         raise SystemExit("a stream ended without its generation")
     return last.generation, seconds
 
 
-def ratios(sessions: dict[str, Session], script: Script, mode: Mode, options: argparse.Namespace) -> list[float]:
-    """Return seconds of single calls over those of unrolled ones, one ratio a round; the first warms up."""
-    prompt = script.ids[:PROMPT_TOKENS].tolist()
-    found = []
-    for number in range(options.rounds + 1):
-        order = list(sessions) if number % 2 else list(reversed(sessions))
-        made = {name: generated(sessions[name], prompt, mode, options.tokens) for name in order}
-        if len({made[name][0].token_ids for name in order}) != 1:
-            raise SystemExit("the two bundles gave different texts")
-        found.append(made["single"][1] / made["unrolled"][1])
-    return found[1:]
+def reading_of_bundle(bundle: Path, costs_of: Path, text: list[int], options: argparse.Namespace) -> Reading:
+    """Load a bundle, and return the seconds of its generations by rate and mode; each kind warms up with one.
+
+    Args:
+        bundle: what is read.
+        costs_of: the bundle whose step costs are taken.
+        text: ids of the prompt and of the answer, which every generation must give.
+        options: rates, tokens and generations.
+    """
+    script = Script(vocab_size=1000)
+    script.ids = np.array(text, dtype=np.int64)
+    reading, costs = {}, step_costs_from_bundle(costs_of)
+    with scripted_session(bundle, script, costs, options.threads) as session:
+        for rate, mode in product(options.rates, MODES):
+            script.right = np.random.default_rng(0).random(len(text)) < rate
+            seconds = 0.0
+            for number in range(options.generations + 1):
+                made, taken = generated(session, text[:PROMPT_TOKENS], mode, options.tokens, CLOCKS[options.clock])
+                if list(made.token_ids) != text[PROMPT_TOKENS:]:
+                    raise SystemExit(f"{bundle}: mode {mode} gave another text than plain decoding")
+                seconds += taken if number else 0.0
+            reading[f"{rate} {mode}"] = seconds
+    return reading
+
+
+def text_of_bundle(bundle: Path, tokens: int) -> list[int]:
+    """Return the prompt's ids and those of plain decoding."""
+    prompt = [(7 * i) % 900 + 50 for i in range(PROMPT_TOKENS)]
+    with Session.load(bundle) as session:
+        return [*prompt, *generated(session, prompt, "ar", tokens, CLOCKS["cpu"])[0].token_ids]
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print; with `--reading` one process does its part, and prints it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recipe", type=Path)
+    parser.add_argument("recipe", type=Path, help="with --reading: a bundle")
     parser.add_argument("--out", type=Path, default=Path("build/draft-steps"))
     parser.add_argument("--layers", type=int, nargs="+", default=[2, 8])
-    parser.add_argument("--rates", type=float, nargs="+", default=[0.9, 0.7, 0.4])
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rates", type=float, nargs="+", default=[0.9, 0.7, 0.5])
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--generations", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="cpu")
+    parser.add_argument("--control", action="store_true")
+    parser.add_argument("--reading", type=Path, metavar="BUNDLE", help="whose step costs are taken")
+    parser.add_argument("--text", type=json.loads)
     options = parser.parse_args()
-    print("layers  right  mode   single / unrolled: median (lowest to highest)")
+    if options.reading is not None:
+        print(json.dumps(reading_of_bundle(options.recipe, options.reading, options.text, options)))
+        return
+    print("layers  right mode  single / unrolled: median (lowest to highest)")
     for layers in options.layers:
         bundles = {steps: built(options.recipe, options.out, layers, steps) for steps in ("single", "unrolled")}
-        script = Script(vocab_size=1000)
-        costs = step_costs_from_bundle(bundles["unrolled"])
-        sessions = {steps: scripted_session(bundle, script, costs) for steps, bundle in bundles.items()}
-        prompt = [(7 * i) % 900 + 50 for i in range(PROMPT_TOKENS)]
-        text = generated(sessions["single"], prompt, "ar", options.tokens)[0].token_ids
-        script.ids = np.array([*prompt, *text], dtype=np.int64)
-        for rate in options.rates:
-            script.right = np.random.default_rng(0).random(len(script.ids)) < rate
-            for mode in MODES:
-                found = ratios(sessions, script, mode, options)
-                spread = f"({min(found):.3f} to {max(found):.3f})"
-                print(f"{layers:6}  {rate:5}  {mode:4}   {median(found):.3f} {spread}", flush=True)
-        for session in sessions.values():
-            session.close()
+        if options.control:
+            bundles["control"] = bundles["single"]
+        shared = ["--reading", str(bundles["unrolled"]), "--rates", *map(str, options.rates)]
+        for option in ("tokens", "generations", "threads", "clock"):
+            shared += [f"--{option}", str(vars(options)[option])]
+        shared += ["--text", json.dumps(text_of_bundle(bundles["single"], options.tokens))]
+        commands = {name: [__file__, str(bundle), *shared] for name, bundle in bundles.items()}
+        readings = readings_in_turns(commands, options.rounds)
+        for what in readings["single"][0]:
+            line = f"{layers:6}  {what:10}  {spread(ratios(readings, what, of='single', over='unrolled'))}"
+            if options.control:
+                line += f"   single again {spread(ratios(readings, what, of='single', over='control'))}"
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

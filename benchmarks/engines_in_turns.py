@@ -3,20 +3,22 @@
     python benchmarks/engines_in_turns.py BUNDLE BUNDLE.. --tokens 1 3 5          # CPU time of one thread
     python benchmarks/engines_in_turns.py BUNDLE BUNDLE.. --clock wall --threads 2
 
-Each round runs every engine once to warm up and once by the clock, in random order. CPU time of one thread tells forms
-apart on a machine that others use; wall time needs a quiet one. Printed are ratios to the first bundle: of medians, of
-5th percentiles, and the median of ratios within a round.
+Every reading is a process of its own, in turns, that loads one engine and times `--calls` calls of each kind. CPU time
+of one thread tells forms apart on a machine that others use; wall time needs a quiet one. Printed are ratios to the
+first bundle within a round: of medians, and of 5th percentiles. One bundle twice shows what a difference must exceed.
+With one bundle its seconds are printed as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
-import time
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+from turns import CLOCKS, Reading, ratios, readings_in_turns, spread
 
 from specc.bundle.manifest import Manifest
 from specc.bundle.record import record_from_file
@@ -27,7 +29,6 @@ from specc.runtime.runners.runner import TargetRunner
 from specc.runtime.session import target_engine
 from specc.runtime.target_call import Row, inputs_from_rows
 
-CLOCKS: Final = {"cpu": time.process_time, "wall": time.perf_counter}
 GREEDY: Final = Sampling(0.0, 0, 1.0, 0.0, 0)
 
 
@@ -38,17 +39,24 @@ def call(runner: TargetRunner, batch: int, tokens: int, past: int) -> None:
     runner.step(0, inputs_from_rows(runner.spec, CallShape(batch, tokens, tokens), list(rows)))
 
 
-def in_turns(runners: list[TargetRunner], tokens: int, options: argparse.Namespace) -> np.ndarray:
-    """Return seconds, [rounds, runners]."""
-    order, clock = random.Random(tokens), CLOCKS[options.clock]  # noqa: S311 - an order, no secret
-    seconds = np.zeros((options.rounds, len(runners)))
-    for number in range(options.rounds):
-        for index in order.sample(range(len(runners)), len(runners)):
-            call(runners[index], options.batch, tokens, options.past)
+def reading_of_bundle(bundle: Path, options: argparse.Namespace) -> Reading:
+    """Load a bundle's target engine, and return the median and the 5th percentile of its calls' seconds."""
+    clock = CLOCKS[options.clock]
+    spec = target_engine(record_from_file(Manifest, bundle / "manifest.json"), bundle)
+    runner = runner_from_engine(bundle, spec, options.threads)
+    order = random.Random(0)  # noqa: S311 - an order, no secret
+    seconds: dict[int, list[float]] = {tokens: [] for tokens in options.tokens}
+    for _ in range(options.calls):
+        for tokens in order.sample(options.tokens, len(options.tokens)):
+            call(runner, options.batch, tokens, options.past)  # warms up
             begin = clock()
-            call(runners[index], options.batch, tokens, options.past)
-            seconds[number, index] = clock() - begin
-    return seconds
+            call(runner, options.batch, tokens, options.past)
+            seconds[tokens].append(clock() - begin)
+    return {
+        f"{options.batch} x {tokens} tokens, {name}": float(np.percentile(taken, percent))
+        for tokens, taken in seconds.items()
+        for name, percent in (("median", 50), ("5th percentile", 5))
+    }
 
 
 def main() -> None:
@@ -58,21 +66,23 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=[1, 3, 5])
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--past", type=int, default=180)
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--calls", type=int, default=20)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="cpu")
     options = parser.parse_args()
-    runners = []
-    for bundle in options.bundle:
-        spec = target_engine(record_from_file(Manifest, bundle / "manifest.json"), bundle)
-        runners.append(runner_from_engine(bundle, spec, options.threads))
-    for tokens in options.tokens:
-        seconds = in_turns(runners, tokens, options)
-        middle, low = np.median(seconds, axis=0), np.percentile(seconds, 5, axis=0)
-        pairs = np.median(seconds / seconds[:, :1], axis=0)
-        for index, bundle in enumerate(options.bundle):
-            ratios = f"{middle[index] / middle[0]:.3f}, {low[index] / low[0]:.3f}, {pairs[index]:.3f}"
-            print(f"{options.batch} x {tokens} tokens, {bundle}: {ratios}")
+    if len(options.bundle) == 1:
+        print(json.dumps(reading_of_bundle(options.bundle[0], options)))
+        return
+    names = [f"{number}: {bundle}" for number, bundle in enumerate(options.bundle, 1)]
+    shared = ["--tokens", *map(str, options.tokens), "--clock", options.clock]
+    for option in ("batch", "past", "calls", "threads"):
+        shared += [f"--{option}", str(vars(options)[option])]
+    bundles = zip(names, options.bundle, strict=True)
+    readings = readings_in_turns({name: [__file__, str(bundle), *shared] for name, bundle in bundles}, options.rounds)
+    for what in readings[names[0]][0]:
+        for name in names[1:]:
+            print(f"{what}: {name} over {names[0]}: {spread(ratios(readings, what, of=name, over=names[0]))}")
 
 
 if __name__ == "__main__":

@@ -5,23 +5,20 @@
     python benchmarks/self_draft.py build/plain/smollm2-135m-cpu build/self/smollm2-135m-cpu
 
 Memory is what the resident set of a fresh process grows by while it loads a bundle's engines: pages of its own, and
-pages of files, which the system may drop and read again. Calls are timed on one thread, in processor seconds. Every
-round is a fresh process for each bundle, in turns: of two engines in one process the second was 12 % faster in f32
-and 19 % slower in w4a16, the same bundle twice. A ratio above 1 says that the second bundle is slower. With one bundle
-its numbers are printed as JSON.
+pages of files, which the system may drop and read again. Calls are timed on one thread, in processor seconds. A
+ratio above 1 says that the second bundle is slower. With one bundle its numbers are printed as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
 from statistics import median
 from time import process_time
 
 import numpy as np
+from turns import ratios, readings_in_turns, spread
 
 from specc.bundle.read import open_bundle
 from specc.runtime.draft_engine import draft_runner_from_bundle
@@ -72,11 +69,6 @@ def numbers_of_bundle(bundle: Path) -> dict[str, float]:
     return numbers
 
 
-def spread(values: list[float]) -> str:
-    """Return the median, the least and the most."""
-    return f"{median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -86,21 +78,15 @@ def main() -> None:
     if len(options.bundles) == 1:
         print(json.dumps(numbers_of_bundle(options.bundles[0])))
         return
-    plain, drafting = pair = options.bundles
-    rounds: dict[Path, list[dict[str, float]]] = {bundle: [] for bundle in pair}
-    for number in range(options.rounds):
-        for bundle in pair if number % 2 else pair[::-1]:
-            command = [sys.executable, __file__, str(bundle)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            rounds[bundle].append(json.loads(done.stdout))
-    for bundle in pair:
+    plain, drafting = map(str, options.bundles)
+    rounds = readings_in_turns({bundle: [__file__, bundle] for bundle in (plain, drafting)}, options.rounds)
+    for bundle, readings in rounds.items():
         for name in ("MiB of its own", "MiB of files"):
-            print(f"{bundle}: {name} {spread([one[name] for one in rounds[bundle]])}")
-    turns = list(zip(rounds[plain], rounds[drafting], strict=True))
+            print(f"{bundle}: {name} {spread(one[name] for one in readings)}")
     for name in ("1 tokens", "5 tokens", "9 tokens"):
-        print(f"{name}: {spread([b[name] / a[name] for a, b in turns])}")
+        print(f"{name}: {spread(ratios(rounds, name, of=drafting, over=plain))}")
     if EARLY in rounds[drafting][0]:
-        print(f"{EARLY}, of a whole one: {spread([one[EARLY] / one['1 tokens'] for one in rounds[drafting]])}")
+        print(f"{EARLY}, of a whole one: {spread(one[EARLY] / one['1 tokens'] for one in rounds[drafting])}")
 
 
 if __name__ == "__main__":
