@@ -16,6 +16,7 @@ from specc.checkpoint.gguf_features import (
 )
 from specc.checkpoint.gguf_rope import rope_from_metadata, shortest
 from specc.checkpoint.hf_config import MAX_LAYERS
+from specc.checkpoint.other_kinds import refuse_other_kinds_of_metadata
 from specc.checkpoint.rope import unbuilt
 from specc.checkpoint.source import Float32Array, TensorHeader
 from specc.checkpoint.tensor_set import EMBEDDING, HEAD, check_tensors, has_bias, stored_dtype_from_headers
@@ -59,9 +60,11 @@ def family_from_metadata(values: Values) -> tuple[FamilyRow, str]:
     """Return the family and the architecture's name.
 
     Raises:
-        SpeccError: SPC210 the key is missing, SPC211 the architecture is unknown.
+        SpeccError: SPC210 the key is missing, SPC211 the architecture is unknown, SPC212 it is of a kind that specc
+            does not build.
     """
     architecture = values.text("general.architecture")
+    refuse_other_kinds_of_metadata(values, architecture)
     for row in FAMILIES.values():
         if architecture in row.gguf_architectures:
             return row, architecture
