@@ -16,7 +16,6 @@ from specc.bundle.manifest import AcceptanceMode, HardwareCompatibility
 from specc.catalog.weight_formats import WeightFormat
 
 BackendName: TypeAlias = Literal["onnxruntime", "tensorrt-rtx", "tensorrt", "tensorrt-llm"]
-DraftSteps: TypeAlias = Literal["single", "unrolled"]
 FeatureName: TypeAlias = Literal["logits", "token_logprobs"]
 ComputeDtype: TypeAlias = Literal["f32", "f16", "bf16"]
 ModelFeature: TypeAlias = Literal["a mixture of experts", "soft-capped attention scores"]
@@ -76,7 +75,6 @@ class BackendRow:
         quantized_embedding: whether rows of a quantized embedding can be looked up.
         invariant: whether its products give a row the same bits in every call of an even number of rows.
         default_prefill_chunk: tokens of one prefill call where the recipe states none.
-        default_steps: how a draft model drafts where the recipe does not say: the faster way, as measured.
         default_support: most ids that a draft is drawn from where the recipe states none.
         whole_support: whether a draft can be drawn from the whole vocabulary.
         hardware_compatibility: what its engines can promise for GPUs other than the one that they are built on.
@@ -102,7 +100,6 @@ class BackendRow:
     logits_variant: bool
     static_capacity: bool
     default_prefill_chunk: int
-    default_steps: DraftSteps
     default_support: int
     whole_support: bool
     hardware_compatibility: tuple[HardwareCompatibility, ...] = ()
@@ -162,7 +159,6 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         quantized_embedding=True,
         invariant=True,
         default_prefill_chunk=128,
-        default_steps="unrolled",
         default_support=1024,
         whole_support=True,
     ),
@@ -195,7 +191,6 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         logits_variant=False,
         static_capacity=True,
         default_prefill_chunk=512,
-        default_steps="single",
         default_support=64,
         whole_support=False,
         builder_limits=True,
@@ -223,7 +218,6 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         logits_variant=False,
         static_capacity=True,
         default_prefill_chunk=8192,
-        default_steps="single",
         default_support=64,
         whole_support=False,
         makes="checkpoint",
@@ -259,7 +253,6 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         logits_variant=False,
         static_capacity=True,
         default_prefill_chunk=512,
-        default_steps="single",
         default_support=64,
         whole_support=False,
         fixed_shapes=True,  # 11.1 and 11.2 load a CUDA module at each change of them: NVIDIA/TensorRT issue 4849

@@ -18,7 +18,6 @@ from specc.bundle.drafts import (
     SuffixDraftSpec,
 )
 from specc.bundle.manifest import LimitsSpec
-from specc.catalog.capabilities import BackendRow
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccBug, SpeccError
@@ -140,7 +139,7 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
     facts, model_notes = model_for_bundle(inputs.recipe, "draft", choices.backend, facts, context)
     static = choices.backend.static_capacity
     model = inputs.recipe.draft if isinstance(inputs.recipe.draft, ModelDraft) else None
-    wanted = model is not None and unrolled_where_possible(model, choices.backend)
+    wanted = model is not None and model.steps == "unrolled"
     unrolled = wanted and limits.default_gamma > 1  # one draft is what a single call makes
     steps = limits.default_gamma if unrolled else 1
     capacity = draft_capacity(context, limits.prefill_chunk, steps)
@@ -189,11 +188,6 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
             *_unrolled_notes(steps, wanted=wanted),
         ),
     )
-
-
-def unrolled_where_possible(draft: ModelDraft, backend: BackendRow) -> bool:
-    """Return whether the draft is to have an engine of several drafts a call, by the recipe or the back end's row."""
-    return (draft.steps or backend.default_steps) == "unrolled"
 
 
 def _unrolled_notes(steps: int, *, wanted: bool) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from specc.bundle.manifest import LimitsSpec
 from specc.catalog.capabilities import BACKENDS
 from specc.catalog.schemes import bits_by_class
 from specc.checkpoint.facts import ModelFacts
-from specc.plan.draft import unrolled_where_possible
 from specc.plan.fit import fit_from_demand
 from specc.plan.limits import lengths_from_recipe
 from specc.plan.memory import Demand, ModelDemand, memory_from_demand
@@ -151,8 +150,7 @@ def demand_from_recipe(recipe: Recipe, facts: Facts, limits: LimitsSpec) -> Dema
         own = target if recipe.draft.scheme is None else _model(recipe, recipe.draft, facts.target)
         draft = replace(own, form="eagle3")
     elif isinstance(recipe.draft, ModelDraft) and facts.draft is not None:
-        wanted = unrolled_where_possible(recipe.draft, BACKENDS[backend_of_recipe(recipe)])
-        unrolled = wanted and limits.default_gamma > 1
+        unrolled = recipe.draft.steps == "unrolled" and limits.default_gamma > 1
         steps = limits.default_gamma if unrolled else 1
         draft = replace(_model(recipe, recipe.draft, facts.draft), steps=steps, unrolled=unrolled)
     acceptance = next(mode for mode in MODES if mode == recipe.acceptance)

@@ -137,10 +137,10 @@ class ModelDraft(ModelChoice):
     """A standalone draft model with the target's tokenizer."""
 
     kind: Literal["model"] = Field(description="a smaller model of the same tokenizer drafts.")
-    steps: Literal["single", "unrolled"] | None = Field(
-        default=None,
+    steps: Literal["single", "unrolled"] = Field(
+        default="single",
         description="`single` takes a call a draft; `unrolled` adds an engine of gamma.default drafts a call, with the "
-        "draft's weights once more in memory; absent: unrolled on onnxruntime, where it is faster (docs/drafting.md).",
+        "draft's weights once more in memory (docs/drafting.md).",
     )
     support: Support | None = Field(default=None, description=SUPPORT)
 

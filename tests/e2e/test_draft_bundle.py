@@ -55,7 +55,7 @@ def built(folder: Path, name: str, draft: str) -> tuple[Path, Manifest]:
 
 @pytest.fixture(scope="module")
 def model_bundle(folder) -> tuple[Path, Manifest]:
-    return built(folder, "model", "{kind: model, model: small, steps: single}")
+    return built(folder, "model", "{kind: model, model: small}")
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +199,7 @@ def test_reports_and_comparisons_price_calls_as_a_session_does(kind, request):
 def test_a_built_pair_is_built_again_from_the_store(folder, model_bundle, capsys):
     bundle, _ = model_bundle
     before = {path: path.stat().st_mtime_ns for path in bundle.rglob("*")}
-    built(folder, "model", "{kind: model, model: small, steps: single}")
+    built(folder, "model", "{kind: model, model: small}")
     assert "(unchanged)" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in bundle.rglob("*")} == before
 
