@@ -52,6 +52,8 @@ class SpeculativeFields:
         taps: whether EAGLE-3 may be told which layers its head reads.
         cache_dtype: field of the caches' dtype, with the section that holds it.
         config_flag: option of trtllm-serve that takes the YAML.
+        metrics: what tells how drafts fare: `iterations`, JSON at /metrics that tells each one once, or `prometheus`,
+            counters at /prometheus/metrics, which appear with `return_perf_metrics`.
     """
 
     decoding_types: dict[str, str]
@@ -67,6 +69,7 @@ class SpeculativeFields:
     cache_dtype: str = "kv_cache_config.dtype"
     draft_by_id: bool = False
     config_flag: str = "--extra_llm_api_options"
+    metrics: Literal["iterations", "prometheus"] = "iterations"
 
 
 @dataclass(frozen=True)
@@ -213,6 +216,7 @@ VERSIONS: Final[tuple[TrtllmVersionRow, ...]] = (
             rejection_sampling="use_rejection_sampling",
             draft_by_id=True,
             config_flag="--config",
+            metrics="prometheus",
         ),
         source="1.3.0rc29: a union told apart by its literals; {4: 4, 8: 2} drafts 2 from batch 5 to 8, 0 beyond",
     ),

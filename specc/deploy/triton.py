@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import yaml
 
 from specc.backends.tensorrt_llm.engine_arguments import CACHE_FRACTION
-from specc.backends.tensorrt_llm.serve import TARGET, serve_options
+from specc.backends.tensorrt_llm.serve import TARGET, model_options
 from specc.bundle.manifest import LimitsSpec
 from specc.plan.trtllm_plan import TrtllmPlan
 
@@ -62,7 +62,7 @@ def triton_model(trtllm: TrtllmPlan, limits: LimitsSpec) -> TritonModel:
         "max_batch_size": limits.max_batch,
         "max_num_tokens": trtllm.max_num_tokens,
         "max_seq_len": trtllm.max_seq_len,
-        **serve_options(trtllm, limits),
+        **model_options(trtllm, limits),
         "triton_config": {"max_batch_size": 0, "decoupled": False},
     }
     return TritonModel(yaml.safe_dump(options, sort_keys=False, default_flow_style=False))

@@ -9,7 +9,7 @@ from typing import Final
 import yaml
 
 from specc.backends.tensorrt_llm.engine_arguments import commands_from_plan, run_arguments
-from specc.backends.tensorrt_llm.serve import serve_arguments, serve_options
+from specc.backends.tensorrt_llm.serve import fields_of_plan, serve_arguments, serve_options
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.images import TRITON_IMAGE, TRITON_TAG, TRTLLM_IMAGE
 from specc.plan.cost import rounded
@@ -20,6 +20,8 @@ from specc.version import __version__
 
 PORT: Final = 8000
 TRITON_METRICS_PORT: Final = 8002
+ITERATIONS_PORT: Final = 9400
+"""Of deploy/metrics.py."""
 LABEL_LENGTH: Final = 50
 """Kubernetes takes 63 characters; suffixes as `-bundle` need some of them."""
 RUNNER: Final = "examples/run.py"
@@ -37,8 +39,11 @@ class Deployment:
         tag: of the image that the Dockerfile makes.
         base_image: what it starts from, below NVIDIA's namespace of a registry.
         gpus: of one replica.
+        gpu: which.
         port: of HTTP.
         metrics_port: where Prometheus asks.
+        metrics_path: what it asks for.
+        exporter: a process beside the server answers there.
         ready_path: answers with 200 once requests are taken.
         limits: of the bundle.
         drafts: tokens that are drafted a step at first.
@@ -53,8 +58,11 @@ class Deployment:
     tag: str
     base_image: str
     gpus: int
+    gpu: str
     port: int
     metrics_port: int
+    metrics_path: str
+    exporter: bool
     ready_path: str
     limits: LimitsSpec
     drafts: int
@@ -91,15 +99,19 @@ class EngineCommands:
 
 def deployment_from_trtllm(plan: Plan, trtllm: TrtllmPlan) -> Deployment:
     """Return the values of a bundle that TensorRT-LLM serves."""
+    own = trtllm.flow == "serve" and fields_of_plan(trtllm).metrics == "prometheus"
     return Deployment(
         name=plan.name,
         label=label_from_name(plan.name),
-        title=f"TensorRT-LLM {trtllm.version}, flow {trtllm.flow}",
+        title=f"TensorRT-LLM {trtllm.version}",
         tag=trtllm.version,
         base_image=f"{TRTLLM_IMAGE}:{trtllm.version}",
         gpus=trtllm.target.world_size,
+        gpu=plan.gpu,
         port=PORT,
-        metrics_port=PORT,
+        metrics_port=PORT if own else ITERATIONS_PORT,
+        metrics_path="/prometheus/metrics" if own else "/metrics",
+        exporter=trtllm.flow == "serve" and not own,
         ready_path="/health",
         limits=plan.limits,
         drafts=trtllm.speculation.max_draft_len,
@@ -118,8 +130,11 @@ def deployment_from_engines(plan: Plan, extra: str) -> Deployment:
         tag=__version__,
         base_image=f"{TRITON_IMAGE}:{TRITON_TAG}",
         gpus=1 if plan.backend.compute_capabilities else 0,
+        gpu=plan.gpu,
         port=PORT,
         metrics_port=TRITON_METRICS_PORT,
+        metrics_path="/metrics",
+        exporter=False,
         ready_path="/v2/health/ready",
         limits=plan.limits,
         drafts=plan.limits.default_gamma,

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from specc.backends import CHECKPOINT_BACKENDS
 from specc.backends.outline import DEPLOY_FOLDER
+from specc.backends.tensorrt_llm.serve import fields_of_plan
 from specc.deploy.render import Rendered, write_rendered
 from specc.deploy.triton import TritonEngines, TritonModel, triton_engines, triton_model
 from specc.deploy.values import (
@@ -18,9 +19,10 @@ from specc.deploy.values import (
     engine_commands,
     serve_commands,
 )
+from specc.deploy.watch import Watch, watch_from_deployment
 from specc.plan.plan import Plan
 
-Commands: TypeAlias = dict[str, ServeCommands | EngineCommands | TritonModel | TritonEngines]
+Commands: TypeAlias = dict[str, ServeCommands | EngineCommands | TritonModel | TritonEngines | Watch]
 
 TRITON: Final = (
     Rendered("triton.README.md.j2", "README.md"),
@@ -36,6 +38,8 @@ TRITON: Final = (
 )
 """Specc's own engines, which its runtime serves."""
 EXTRAS: Final[dict[str, str]] = {"onnxruntime": "cpu", "tensorrt-rtx": "rtx", "tensorrt": "tensorrt"}
+EXPORTER: Final = Rendered("trtllm-metrics.py.j2", "deploy/metrics.py", executable=True)
+"""Of versions that tell Prometheus nothing of speculation."""
 FILES: Final[dict[str, tuple[Rendered, ...]]] = {
     "tensorrt-llm/serve": (
         Rendered("trtllm-serve.README.md.j2", "README.md"),
@@ -46,6 +50,8 @@ FILES: Final[dict[str, tuple[Rendered, ...]]] = {
         Rendered("triton-model.yaml.j2", "deploy/triton-model.yaml"),
         Rendered("Dockerfile.j2", "deploy/Dockerfile"),
         Rendered("kubernetes.yaml.j2", "deploy/kubernetes.yaml"),
+        Rendered("prometheus-rules.yaml.j2", "deploy/prometheus-rules.yaml"),
+        Rendered("grafana-dashboard.json.j2", "deploy/grafana-dashboard.json"),
         Rendered("github-actions.yml.j2", "deploy/github-actions.yml"),
     ),
     "tensorrt-llm/engine": (
@@ -71,14 +77,19 @@ def write_deployment(plan: Plan, bundle: Path) -> None:
     trtllm = plan.backend.trtllm
     if trtllm is None:
         deployment = deployment_from_engines(plan, EXTRAS[plan.backend.name])
-        return _write(TRITON, deployment, {}, bundle)
+        return _write(TRITON, deployment, {"watch": watch_from_deployment(deployment, "specc")}, bundle)
     CHECKPOINT_BACKENDS[plan.backend.name].write_serving(plan, bundle / DEPLOY_FOLDER)
-    commands: Commands = (
-        {"serve": serve_commands(trtllm, plan.limits), "triton": triton_model(trtllm, plan.limits)}
-        if trtllm.flow == "serve"
-        else {"engine": engine_commands(trtllm, plan.limits), "triton": triton_engines(trtllm)}
-    )
-    return _write(FILES[f"{plan.backend.name}/{trtllm.flow}"], deployment_from_trtllm(plan, trtllm), commands, bundle)
+    deployment, files = deployment_from_trtllm(plan, trtllm), FILES[f"{plan.backend.name}/{trtllm.flow}"]
+    if trtllm.flow == "engine":
+        engines: Commands = {"engine": engine_commands(trtllm, plan.limits), "triton": triton_engines(trtllm)}
+        return _write(files, deployment, engines, bundle)
+    own = fields_of_plan(trtllm).metrics == "prometheus"
+    serving: Commands = {
+        "serve": serve_commands(trtllm, plan.limits),
+        "triton": triton_model(trtllm, plan.limits),
+        "watch": watch_from_deployment(deployment, "trtllm" if own else "iterations"),
+    }
+    return _write(files if own else (*files, EXPORTER), deployment, serving, bundle)
 
 
 def _write(files: tuple[Rendered, ...], deployment: Deployment, commands: Commands, bundle: Path) -> None:

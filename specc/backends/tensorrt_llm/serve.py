@@ -37,13 +37,21 @@ def serve_arguments(plan: TrtllmPlan, limits: LimitsSpec) -> list[str]:
     return [
         "trtllm-serve", TARGET, "--backend", "pytorch", *sizes, "--max_batch_size", str(limits.max_batch),
         "--max_num_tokens", str(plan.max_num_tokens), "--max_seq_len", str(plan.max_seq_len),
-        _fields(plan).config_flag, f"deploy/{SERVE_FILE}",
+        fields_of_plan(plan).config_flag, f"deploy/{SERVE_FILE}",
     ]  # fmt: skip
 
 
 def serve_options(plan: TrtllmPlan, limits: LimitsSpec) -> dict[str, Any]:
     """Return the content of the YAML."""
-    fields, speculation = _fields(plan), plan.speculation
+    watched = {"enable_iter_perf_stats": True}
+    if fields_of_plan(plan).metrics == "prometheus":
+        watched["return_perf_metrics"] = True
+    return model_options(plan, limits) | watched
+
+
+def model_options(plan: TrtllmPlan, limits: LimitsSpec) -> dict[str, Any]:
+    """Return what of it holds for another server over the same model too, which has metrics of its own."""
+    fields, speculation = fields_of_plan(plan), plan.speculation
     options: dict[str, Any] = {}
     if speculation.kind in fields.drafts_separately:
         options["disable_overlap_scheduler"] = True
@@ -114,7 +122,8 @@ def cache_options(fields: SpeculativeFields, model: TrtllmModelPlan, *, reuse: b
     return options
 
 
-def _fields(plan: TrtllmPlan) -> SpeculativeFields:
+def fields_of_plan(plan: TrtllmPlan) -> SpeculativeFields:
+    """Return how the plan's version reads its YAML."""
     row = row_of_version(plan.version)
     if row is None or row.serve is None:
         raise SpeccBug(f"planned for TensorRT-LLM {plan.version}, which no row holds")

@@ -164,7 +164,9 @@ def test_triton_serves_the_checkpoint_with_the_servers_own_options(recipe: Path,
     started = run(folder / "deploy" / "serve-triton.sh", cwd=tmp_path, TRITON_TRTLLM=str(container(tmp_path / "app")))
     assert started[:2] == ["--model_repo", "./triton-repository"]
     model = loaded(folder / "triton-repository" / "tensorrt_llm" / "1" / "model.yaml")
-    assert loaded(folder / "deploy" / "trtllm-serve.yaml").items() <= model.items()
+    options = loaded(folder / "deploy" / "trtllm-serve.yaml")
+    assert options.pop("enable_iter_perf_stats")  # Triton has metrics of its own
+    assert options.items() <= model.items()
     assert (model["model"], model["tensor_parallel_size"], model["backend"]) == ("checkpoints/target", 4, "pytorch")
     assert model["triton_config"] == {"max_batch_size": 0, "decoupled": False}
 
@@ -181,7 +183,7 @@ def test_kubernetes_runs_the_image_on_the_plans_gpus(recipe: Path, tmp_path: Pat
     assert (deployment["apiVersion"], deployment["kind"]) == ("apps/v1", "Deployment")
     assert (service["apiVersion"], service["kind"]) == ("v1", "Service")
     pod = deployment["spec"]["template"]
-    (container,) = pod["spec"]["containers"]
+    container = pod["spec"]["containers"][0]
     labels = deployment["spec"]["selector"]["matchLabels"]
     assert labels == pod["metadata"]["labels"] == service["spec"]["selector"] == {"app.kubernetes.io/name": "pair-of-2"}
     assert deployment["metadata"]["name"] == "pair-of-2"  # the recipe's name is Pair_of.2

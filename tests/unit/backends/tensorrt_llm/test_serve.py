@@ -155,7 +155,8 @@ def test_what_a_version_lacks_is_not_written() -> None:
         "decoding_type", "max_draft_len", "speculative_model_dir",
     }  # fmt: skip
     assert options("1.2.1", "none") == {
-        "kv_cache_config": {"enable_block_reuse": True, "free_gpu_memory_fraction": 0.8}
+        "kv_cache_config": {"enable_block_reuse": True, "free_gpu_memory_fraction": 0.8},
+        "enable_iter_perf_stats": True,
     }
 
 
