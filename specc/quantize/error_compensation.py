@@ -12,8 +12,8 @@ from specc.catalog.weight_formats import WeightFormat
 from specc.errors import SpeccBug
 from specc.quantize.elements import ELEMENTS, Float32Array, round_in_place
 from specc.quantize.quantized import QuantizedWeight
-from specc.quantize.quantized_from_float import global_scale_of, quantized_from_float
-from specc.quantize.scale_search import RoundingMethod, group_scales
+from specc.quantize.quantized_from_float import quantized_from_float
+from specc.quantize.scale_search import RoundingMethod
 from specc.quantize.statistics import ActivationStatistics
 
 DAMPING: Final = 0.01
@@ -29,11 +29,14 @@ class Compensation:
     """What the inputs of a layer say about making up for errors; one serves all matrices of the same inputs.
 
     Attributes:
-        factor: upper triangular float32 [K, K], U of the damped Hessian's inverse U^T U.
+        order: int64 [K], channels in the order in which they are rounded: those of the largest activations first, while
+            most others are left to make up for them.
+        factor: upper triangular float32 [K, K], U of the damped Hessian's inverse U^T U, channels in that order.
         dead: bool [K], channels that no token ever used.
         mean_square: float32 [K], of the activations.
     """
 
+    order: npt.NDArray[np.int64]
     factor: Float32Array
     dead: npt.NDArray[np.bool_]
     mean_square: Float32Array
@@ -49,13 +52,14 @@ def compensation_from_statistics(statistics: ActivationStatistics) -> Compensati
     """
     if statistics.hessian is None:
         raise SpeccBug("error compensation without a Hessian")
-    damped = statistics.hessian[::-1, ::-1].astype(np.float64)
-    diagonal = np.diagonal(damped).copy()
+    diagonal = np.diagonal(statistics.hessian).astype(np.float64)
+    order = np.argsort(-diagonal, kind="stable")
+    damped = statistics.hessian[np.ix_(order[::-1], order[::-1])].astype(np.float64)
     dead = diagonal == 0
     index = np.arange(len(damped))
-    damped[index, index] = np.where(dead, 1.0, diagonal) + DAMPING * max(float(diagonal.mean()), 1e-30)
+    damped[index, index] = np.where(dead, 1.0, diagonal)[order[::-1]] + DAMPING * max(float(diagonal.mean()), 1e-30)
     factor = _lower_inverse(np.linalg.cholesky(damped))[::-1, ::-1]
-    return Compensation(np.ascontiguousarray(factor, np.float32), dead[::-1], statistics.mean_square)
+    return Compensation(order, np.ascontiguousarray(factor, np.float32), dead, statistics.mean_square)
 
 
 def quantized_with_compensation(
@@ -65,62 +69,45 @@ def quantized_with_compensation(
 
     Args:
         weight: float32 [N, K].
-        form: what to store. Scales of groups are chosen when their first channel's turn comes, those of channels and
-            tensors before.
+        form: what to store. Scales are chosen before the first channel is rounded, for the weights as they were.
         compensation: of the layer's inputs.
         method: how scales are chosen.
 
     Returns:
-        The quantized matrix; its groups are neighbours, channels keep their order.
+        The quantized matrix; its groups are neighbours, channels keep their places.
 
     Raises:
         SpeccBug: the inputs have not K channels.
 
-    Source: arXiv:2210.17323, algorithm 1, without the ordering by activations.
+    Source: arXiv:2210.17323, algorithm 1; the order by activations is that of its authors' code (`act_order`), with
+    groups that stay where they are.
     Checked by: tests/unit/quantize/test_error_compensation.py
     """
-    columns, factor = weight.shape[1], compensation.factor
+    columns, factor, order = weight.shape[1], compensation.factor, compensation.order
     if len(factor) != columns:
         raise SpeccBug(f"a compensation of {len(factor)} channels for {columns}")
-    work = np.ascontiguousarray(weight.T)  # [K, N]: the weights of a channel lie side by side
-    work[compensation.dead] = 0
-    global_scale = global_scale_of(work, form)
-    scales, zeros = _first_scales(work, form, compensation, method)  # [K/g, N], [1, N] or [1, 1]
+    living = np.where(compensation.dead, np.float32(0), weight)
+    start = quantized_from_float(living, form, method, compensation.mean_square)
+    divisors = start.scales if start.global_scale is None else start.scales * start.global_scale
+    # [K/g, N], [1, N] or [1, 1]: the weights of a channel lie side by side
+    steps = _transposed(divisors)
+    zeros = np.zeros_like(steps) if start.zero_points is None else _transposed(start.zero_points).astype(np.float32)
+    places = order // (columns if form.group_size is None else form.group_size)
+    work = np.ascontiguousarray(living.T[order])  # [K, N]
     codes = np.empty(work.shape, ELEMENTS[form.element].dtype)
-    group = form.group_size
-    step = BLOCK if group is None or group % BLOCK == 0 else group
-    for first in range(0, columns, step):
-        block = slice(first, min(first + step, columns))
+    for first in range(0, columns, BLOCK):
+        block = slice(first, min(first + BLOCK, columns))
         errors = np.empty_like(work[block])  # [b, N]
-        for column in range(block.start, block.stop):
-            if group is not None and column % group == 0:
-                members = slice(column, column + group)
-                counts = compensation.mean_square[np.newaxis, members]
-                chosen = group_scales(work[np.newaxis, members], form, method, global_scale, counts)
-                scales[column // group], zeros[column // group] = chosen[0][0], chosen[1][0]
-            place = 0 if group is None else column // group
-            steps = scales[place] if global_scale is None else scales[place] * global_scale
-            nearest = work[column] / steps + zeros[place]
+        for row in range(block.start, block.stop):
+            step, zero = steps[places[row]], zeros[places[row]]
+            nearest = work[row] / step + zero
             round_in_place(nearest, form.element)
-            codes[column] = nearest
-            errors[column - first] = (work[column] - (nearest - zeros[place]) * steps) / factor[column, column]
-            behind = slice(column + 1, block.stop)
-            work[behind] -= factor[column, behind, np.newaxis] * errors[column - first]
+            codes[order[row]] = nearest
+            errors[row - first] = (work[row] - (nearest - zero) * step) / factor[row, row]
+            behind = slice(row + 1, block.stop)
+            work[behind] -= factor[row, behind, np.newaxis] * errors[row - first]
         work[block.stop :] -= factor[block, block.stop :].T @ errors
-    stored_zeros = _transposed(zeros).astype(codes.dtype) if form.zero_point else None
-    return QuantizedWeight(form, _transposed(codes), _transposed(scales), stored_zeros, global_scale)
-
-
-def _first_scales(
-    work: Float32Array, form: WeightFormat, compensation: Compensation, method: RoundingMethod
-) -> tuple[Float32Array, Float32Array]:
-    """Return scales and zero points, transposed: of channels and tensors as they stay, of groups still empty."""
-    if form.group_size is not None:
-        shape = len(work) // form.group_size, work.shape[1]
-        return np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    start = quantized_from_float(_transposed(work), form, method, compensation.mean_square)
-    zeros = np.zeros_like(start.scales) if start.zero_points is None else start.zero_points.astype(np.float32)
-    return _transposed(start.scales), _transposed(zeros)
+    return QuantizedWeight(form, _transposed(codes), start.scales, start.zero_points, start.global_scale)
 
 
 def _transposed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -39,7 +39,7 @@ def _weight(rows: int = 24, channels: int = 160) -> np.ndarray:
 
 
 def _naive(weight: np.ndarray, form: WeightFormat, hessian: np.ndarray) -> np.ndarray:
-    """Eliminate one channel after the other: update the rest of each row, then drop the channel from the inverse."""
+    """Eliminate the channel of the largest activations left: update the rest, then drop it from the inverse."""
     low, high = {"int4": (-8, 7), "uint4": (0, 15), "int8": (-128, 127)}[form.element]
     damped = hessian.astype(np.float64)
     diagonal = np.diagonal(damped).copy()
@@ -50,19 +50,21 @@ def _naive(weight: np.ndarray, form: WeightFormat, hessian: np.ndarray) -> np.nd
     size = weight.shape[1] if form.group_size is None else form.group_size
     result = np.empty_like(work)
     first = work.copy()
-    for column in range(weight.shape[1]):
-        if column % size == 0:
-            group = (first if form.group_size is None else work)[:, column : column + size]
-            least, most = np.minimum(group.min(axis=1), 0), np.maximum(group.max(axis=1), 0)
-            if form.granularity == "tensor":
-                least, most = np.full_like(least, least.min()), np.full_like(most, most.max())
-            span = (most - least) / 2 if form.zero_point else np.maximum(most, -least)
-            scale = (span / ((high - low) / 2)).astype(np.float32).astype(np.float64)
-            zero = np.clip(np.rint(low - least / scale), low, high) if form.zero_point else 0
+    left = list(range(weight.shape[1]))
+    for column in sorted(left, key=lambda k: -diagonal[k]):
+        start = column // size * size
+        group = first[:, start : start + size]
+        least, most = np.minimum(group.min(axis=1), 0), np.maximum(group.max(axis=1), 0)
+        if form.granularity == "tensor":
+            least, most = np.full_like(least, least.min()), np.full_like(most, most.max())
+        span = (most - least) / 2 if form.zero_point else np.maximum(most, -least)
+        scale = (span / ((high - low) / 2)).astype(np.float32).astype(np.float64)
+        zero = np.clip(np.rint(low - least / scale), low, high) if form.zero_point else 0
         code = np.clip(np.rint(work[:, column] / scale + zero), low, high)
         result[:, column] = (code - zero) * scale
         error = (work[:, column] - result[:, column]) / inverse[column, column]
-        work[:, column + 1 :] -= np.outer(error, inverse[column, column + 1 :])
+        left.remove(column)
+        work[:, left] -= np.outer(error, inverse[column, left])
         inverse -= np.outer(inverse[:, column], inverse[column, :]) / inverse[column, column]
     return result
 
