@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import onnx_ir as ir
 import torch
 import triton
 
-from specc.plugin.operators import CHAINS, DIGITS, OPERATORS, TENSORS, LogitsDtype, OperatorRow
+from specc.graph.builder import Builder, declared
+from specc.graph.verify import verify_graph
+from specc.lower.passes import apply_passes
+from specc.plan.plan import GraphPlan
+from specc.plugin.operators import DIGITS, OPERATORS, TENSORS, LogitsDtype, OperatorRow
+from specc.plugin.variants import plugin_name
+from tests.tiny_engines import tiny_graph_plan
 
 torch.set_num_threads(1)
 assert triton.knobs.runtime.interpret, "tests/conftest.py asks for the interpreter before Triton is imported"
@@ -18,32 +26,76 @@ assert triton.knobs.runtime.interpret, "tests/conftest.py asks for the interpret
 TORCH = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32}
 Arrays = dict[str, np.ndarray[Any, Any]]
 PADDED = 60000.0
+OPERATOR_OF = {plugin_name(name): name for name in OPERATORS}
 Tensors = dict[str, torch.Tensor]
 
 
 class KernelChain:
-    """A verification by the kernels.
+    """A verification by the kernels: the nodes of a lowered graph, in its order and over its values.
 
     Args:
         mode: a key of CHAINS.
-        dtype: of the logits, which `run` takes as float32 and rounds.
         candidates: of truncated sampling.
+        dtype: of the logits, which `run` takes as float32 and rounds.
         padding: ids of the head beyond the vocabulary, with logits larger than any.
+        head: `fused` makes the logits from hidden states inside the first kernel.
     """
 
-    def __init__(self, mode: str, candidates: int, dtype: LogitsDtype = "f32", padding: int = 3) -> None:
-        self.rows = [OPERATORS[name] for name in CHAINS[mode]]
-        self.dtype, self.candidates, self.padding, self.programs = dtype, candidates, padding, 0
+    def __init__(
+        self,
+        mode: str,
+        candidates: int,
+        dtype: LogitsDtype = "f32",
+        *,
+        padding: int = 3,
+        head: Literal["native", "fused"] = "native",
+    ) -> None:
+        self.graph = tiny_graph_plan(
+            acceptance=mode, candidates=candidates, compute_dtype=dtype, capacity=64, verification="plugin", head=head
+        )
+        self.padding, self.programs = padding, 0
 
     def run(self, names: list[str], feeds: Arrays) -> list[np.ndarray[Any, Any]]:
         """Return outputs by name, as a session of ONNX Runtime does."""
-        tensors = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in feeds.items()}
-        size = tensors["logits"].shape[2]
-        logits = torch.nn.functional.pad(tensors["logits"], (0, self.padding), value=PADDED)
-        tensors["logits"] = logits.to(TORCH[self.dtype])
-        for row in self.rows:
-            self.programs += launched(row, tensors, self.dtype, vocab_size=size, candidates=self.candidates)
-        return [tensors[name].numpy() for name in names]
+        values = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in feeds.items()}
+        dtype, candidates, size = self.graph.compute_dtype, self.graph.candidates, values["logits"].shape[2]
+        logits = torch.nn.functional.pad(values["logits"], (0, self.padding), value=PADDED).to(TORCH[dtype])
+        values |= dict(zip(("hidden", "weight"), factors_of(logits), strict=True)) | {"logits": logits}
+        for node in nodes_of(self.graph, size):
+            row = OPERATORS[OPERATOR_OF[node.op_type]]
+            given = {name: values[str(value.name)] for name, value in zip(row.inputs, node.inputs, strict=True)}
+            constants = {"UPCAST": 1} if row.kernel == "lmhead_partials" else {}
+            self.programs += launched(row, given, dtype, vocab_size=size, candidates=candidates, **constants)
+            values |= {str(value.name): given[name] for name, value in zip(row.outputs, node.outputs, strict=True)}
+        return [values[name].numpy() for name in names]
+
+
+@functools.cache
+def nodes_of(graph: GraphPlan, vocab_size: int) -> list[ir.Node]:
+    """Return the plugin's nodes of a lowered verification whose logits are the product of `hidden` and `weight`."""
+    model = verify_graph(graph, vocab_size)
+    if graph.head == "fused":
+        logits = next(value for value in model.graph.inputs if value.name == "logits")
+        builder = Builder()
+        hidden = declared("hidden", graph.compute_dtype, ("B", "R", "H"))
+        weight = declared("weight", graph.compute_dtype, ("W", "H"))
+        transposed = builder.op("Transpose", weight, name="transposed", perm=[1, 0])
+        product = builder.op("MatMul", hidden, transposed, name="head")
+        builder.op("Cast", product, name="made", to=ir.DataType.FLOAT)
+        model.graph.insert_before(model.graph[0], builder.nodes)
+        logits.replace_all_uses_with(builder.nodes[-1].outputs[0])
+    apply_passes(model, graph, "tensorrt")
+    return list(model.graph)
+
+
+def factors_of(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return hidden states [B, R, H] and a head [W, H] whose product is exactly these logits: one state a row."""
+    batch, rows, width = logits.shape
+    hidden_size = -(-batch * rows // 16) * 16
+    hidden = torch.eye(hidden_size)[: batch * rows].reshape(batch, rows, hidden_size).to(logits.dtype)
+    weight = torch.zeros(width, hidden_size, dtype=logits.dtype)
+    weight[:, : batch * rows] = logits.reshape(batch * rows, width).T
+    return hidden, weight
 
 
 def launched(

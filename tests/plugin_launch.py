@@ -76,7 +76,7 @@ def all_sizes(row: OperatorRow, given: Mapping[str, int]) -> dict[str, int]:
     """Return the sizes of a call by letter, with those that follow from the given ones."""
     rows = given["B"] * given["R"]
     sizes = {**given, "ROWS": rows, "ROW_BLOCKS": math.ceil(rows / 16)}
-    return sizes | ({"NT": math.ceil(given["V"] / row.tile)} if row.tile else {})
+    return {"NT": math.ceil(given["V"] / row.tile), **sizes} if row.tile else sizes
 
 
 @dataclass

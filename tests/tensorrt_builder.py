@@ -228,7 +228,7 @@ class Builder:
             cache.lines.add(network._name.encode())
         level = config.hardware_compatibility_level
         told = config._told | {"compatibility": None if level is None else level.name, "flags": network._flags}
-        told["kernels"] = [self._kernel(node) for node in network._nodes if node.op_type in OPERATOR_OF]
+        told["kernels"] = [self._kernel(node, network) for node in network._nodes if node.op_type in OPERATOR_OF]
         machine.note("told", told)
         return json.dumps(told).encode()
 
@@ -244,12 +244,15 @@ class Builder:
         monitor.phase_finish("outer")
         return True
 
-    def _kernel(self, node: onnx.NodeProto) -> list[str]:
-        found = attributes_of(node)
+    def _kernel(self, node: onnx.NodeProto, network: NetworkDefinition) -> list[str]:
+        """Ask for a kernel as the builder would; logits that the head alone does not make are float32."""
+        found, row = attributes_of(node), OPERATORS[OPERATOR_OF[node.op_type]]
         plugin = created(self._made.trt, self._made.registry, node.op_type, found)
-        sizes = SIZES | {"V": found["vocab_size"], "K": found.get("candidates", 0)}
-        entry, text = launch_of(self._made.trt, OPERATORS[OPERATOR_OF[node.op_type]], plugin, sizes).kernel
-        return [entry, text.decode()]
+        scaled = any(other.op_type == "Mul" and node.input[0] in other.output for other in network._nodes)
+        width = found["vocab_size"] if scaled else SIZES["W"]
+        sizes = SIZES | {"V": found["vocab_size"], "K": found.get("candidates", 0), "W": width}
+        launch = launch_of(self._made.trt, row, plugin, sizes, "f32" if scaled else "f16")
+        return [launch.kernel[0], launch.kernel[1].decode()]
 
 
 STAND_INS = {

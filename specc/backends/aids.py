@@ -11,6 +11,7 @@ from specc.bundle.digests import key_from_parts
 from specc.bundle.growing import GrowingFile
 from specc.bundle.store import Store
 from specc.errors import SpeccError
+from specc.lower.use_verify_plugin import logits_read
 from specc.plan.plan import Plan
 from specc.plugin.bundle import KernelBundle
 from specc.plugin.bundle_from_source import found_kernels, kernels_in_store
@@ -108,10 +109,12 @@ def kernels_for_plan(plan: Plan, given: Path | None, store: Store, progress: Pro
 
 def variants_of_plan(plan: Plan) -> tuple[KernelVariant, ...]:
     """Return the compiled kernels that the engines of a plan hold; none where native operators verify."""
-    graph = plan.graph
+    graph, facts = plan.graph, plan.target.facts
     if graph.verification == "native":
         return ()
-    return variants_of_chain(graph.acceptance, graph.compute_dtype, plan.target.facts.vocab_size)
+    if graph.head == "fused":
+        return variants_of_chain(graph.acceptance, graph.compute_dtype, facts.hidden_size, graph.head)
+    return variants_of_chain(graph.acceptance, *logits_read(facts, graph))
 
 
 def timings_of_machine(store: Store, here: Mapping[str, str], pinned: str | None) -> Timings | None:

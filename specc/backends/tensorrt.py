@@ -23,7 +23,7 @@ from specc.lower.lowered import Lowered, LoweredGraph
 from specc.lower.place import Place
 from specc.plan.plan import Plan
 from specc.plugin.bundle import KernelBundle
-from specc.plugin.operators import CHAINS
+from specc.plugin.operators import chain_of
 from specc.plugin.registration import plugin_library
 from specc.progress import Progress
 
@@ -163,12 +163,14 @@ def spec_from_lowered(graph: LoweredGraph, plan: Plan, library: TensorRtLibraryR
         scheme=plan.target.scheme,
         verification=plan.graph.verification,
         batch_buckets=plan.backend.batch_buckets,
+        head=plan.graph.head,
     )
 
 
 def operators_of_plan(plan: Plan) -> int:
     """Return how many of specc's operators the network of a plan has."""
-    return len(CHAINS[plan.graph.acceptance]) if plan.graph.verification == "plugin" else 0
+    graph = plan.graph
+    return len(chain_of(graph.acceptance, graph.head)) if graph.verification == "plugin" else 0
 
 
 def _register_kernels(plan: Plan, aids: BuildAids) -> None:

@@ -29,6 +29,7 @@ MACHINE_CODE_FORMATS: Final[tuple[EngineFormat, ...]] = ("tensorrt-rtx", "tensor
 Numerics: TypeAlias = Literal["fastest", "invariant"]
 AcceptanceMode: TypeAlias = Literal["greedy", "coupled", "rejection", "block", "typical"]
 VerificationLowering: TypeAlias = Literal["native", "plugin"]
+HeadLowering: TypeAlias = Literal["native", "fused"]
 HardwareCompatibility: TypeAlias = Literal["none", "ampere-plus", "same-compute-capability"]
 FinishReason: TypeAlias = Literal["stop", "length", "context"]
 
@@ -107,6 +108,7 @@ class EngineSpec:
         library: version of the library that built it, as that library says it; empty where any version loads it.
         batch_buckets: ascending B that a runtime pads calls to, since an execution context is to keep its shapes; empty
             where any B serves.
+        head: of a target engine: `native` is the library's product, `fused` a kernel of specc that keeps no logits.
         kernels: digest of specc's kernels in it; empty where there are none.
         built_on: the GPU that the builder timed its kernels on; empty for engines that are built ahead.
     """
@@ -128,6 +130,7 @@ class EngineSpec:
     verification: VerificationLowering = "native"
     library: str = ""
     batch_buckets: tuple[int, ...] = ()
+    head: HeadLowering = "native"
     kernels: str = ""
     built_on: str = ""
 

@@ -11,13 +11,14 @@ from typing import Final
 
 import onnx_ir as ir
 
+from specc.checkpoint.facts import ModelFacts
 from specc.errors import SpeccBug
 from specc.graph.builder import DOMAIN
 from specc.graph.verify import VERIFY, VERIFY_OUTPUTS, verify_inputs
 from specc.lower.lowering_pass import LoweringPass
 from specc.plan.plan import GraphPlan
 from specc.plugin.layout import CANDIDATES
-from specc.plugin.operators import CHAINS, OPERATORS
+from specc.plugin.operators import CHAINS, OPERATORS, LogitsDtype, chain_of
 from specc.plugin.variants import attributes_of, plugin_name
 
 # How TensorRT's parser finds a plugin: op type and namespace; version 1 is that of every plugin of its Python layer.
@@ -34,9 +35,11 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
     logits = _own_logits(call.inputs[0], graph)
     values: dict[str, ir.Value | None] = dict(zip(verify_inputs(graph), call.inputs[1:], strict=True))
     values["logits"] = logits
+    if graph.head == "fused":
+        values["hidden"], values["weight"] = _factors(logits)
     settings = {"vocab_size": _width(model), "candidates": graph.candidates}
     nodes = []
-    for name in CHAINS[graph.acceptance]:
+    for name in chain_of(graph.acceptance, graph.head):
         row = OPERATORS[name]
         attributes = {key: settings[key] for key in attributes_of(row)} | _PLUGIN
         inputs = [values[tensor] for tensor in row.inputs]
@@ -52,14 +55,41 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
         assert new is not None
         new.name, new.type, new.shape = old.name, old.type, old.shape
         old.replace_all_uses_with(new, replace_graph_outputs=True)
-    between = call.inputs[0]
+    unread = call.inputs[0]
     model.graph.remove(call, safe=True)
-    while between is not None and between is not logits and not between.uses() and not between.is_graph_output():
-        unread = between.producer()
-        assert unread is not None
-        between = unread.inputs[0]
-        model.graph.remove(unread, safe=True)
+    _remove_unread(model.graph, unread, stop=values["hidden"] if graph.head == "fused" else logits)
     model.functions.clear()
+
+
+def logits_read(facts: ModelFacts, graph: GraphPlan) -> tuple[LogitsDtype, int]:
+    """Return dtype and width of the logits that kernels of a target graph read: of the head's result, if it is they."""
+    scales = facts.scales
+    if (scales.logits_scaling, scales.final_logit_softcapping) == (1.0, None):
+        return graph.compute_dtype, facts.vocab_size
+    return "f32", facts.emitted_vocab_size
+
+
+def _factors(logits: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
+    """Return hidden states [B, R, H] and the head [W, H] whose product the logits are."""
+    product = None if logits is None else logits.producer()
+    transpose = None if product is None or product.inputs[1] is None else product.inputs[1].producer()
+    if product is None or product.op_type != "MatMul" or transpose is None or transpose.op_type != "Transpose":
+        raise SpeccBug("the logits are not the product of hidden states and the head alone")
+    return product.inputs[0], transpose.inputs[0]
+
+
+def _remove_unread(graph: ir.Graph, value: ir.Value | None, stop: ir.Value | None) -> None:
+    """Remove the nodes before a value that nothing reads any more, along their first inputs, up to one that stays.
+
+    The transposed head goes with its product.
+    """
+    while value is not None and value is not stop and not value.uses() and not value.is_graph_output():
+        unread = value.producer()
+        if unread is None:
+            return
+        value, second = unread.inputs[0], unread.inputs[1] if unread.op_type == "MatMul" else None
+        graph.remove(unread, safe=True)
+        _remove_unread(graph, second, stop)
 
 
 def _own_logits(logits: ir.Value | None, graph: GraphPlan) -> ir.Value | None:

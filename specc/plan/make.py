@@ -13,6 +13,7 @@ from specc.checkpoint.source import SourceCheckpoint
 from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
 from specc.plan.fit import fit_from_demand
+from specc.plan.head import head_from_recipe
 from specc.plan.limits import Lengths, lengths_from_recipe
 from specc.plan.memory import Demand, ModelDemand, memory_from_demand
 from specc.plan.model_support import model_for_bundle
@@ -60,6 +61,7 @@ def plan_from_recipe(
     draft = draft_from_recipe(drafting)
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, graph, draft), lengths.limits, given)
     lengths, draft = _with_best_gamma(drafting, lengths, draft, prediction)
+    head, head_notes = head_from_recipe(recipe, facts, graph, lengths.limits, choices.compute_capabilities)
     pair = Pair(facts, draft.spec, draft.facts, source, draft_source)
     trtllm = trtllm_from_recipe(recipe, choices, pair, lengths.limits, prediction)
     demand = demand_of_trtllm(_demand(choices, facts, graph, draft, lengths), trtllm)
@@ -73,14 +75,14 @@ def plan_from_recipe(
         name=recipe.name,
         target=TargetPlan(source.uri, choices.scheme, facts, source.tokens),
         draft=draft.spec,
-        graph=graph,
+        graph=replace(graph, head=head),
         backend=_backend(recipe, choices, lengths, trtllm),
         gpu=choices.gpu.name,
         limits=lengths.limits,
         sampling=sampling,
         runtime=_runtime(recipe),
         memory=memory_from_demand(demand),
-        notes=(*notes, *draft.notes, *_feature_notes(recipe, choices), *_certify_notes(recipe)),
+        notes=(*notes, *head_notes, *draft.notes, *_feature_notes(recipe, choices), *_certify_notes(recipe)),
         recipe=recipe.model_dump(mode="json"),
         draft_model=draft.model,
         fit=fit,

@@ -12,6 +12,7 @@ from specc.bundle.manifest import (
     EngineRole,
     EngineVariant,
     HardwareCompatibility,
+    HeadLowering,
     LimitsSpec,
     Numerics,
     ProfileSpec,
@@ -76,6 +77,7 @@ class GraphPlan:
         verification: `plugin` where kernels of specc verify, `native` where operators of ONNX do.
         support: Kq, most ids of the distribution that a draft is drawn from, where acceptance weighs it; at most
             vocab_size.
+        head: `native` where the library multiplies by the head, `fused` where a kernel of specc does, without logits.
         early_layers: layers after which a call of the main variant may end and draft (draft kind `self`); 0: none may.
     """
 
@@ -94,6 +96,7 @@ class GraphPlan:
     verification: VerificationLowering = "native"
     support: int = DRAFT_SUPPORT
     early_layers: int = 0
+    head: HeadLowering = "native"
 
     def weight_row(self, name: str) -> WeightRow | None:
         """Return how the weight of a canonical name is quantized; None where it stays a float."""

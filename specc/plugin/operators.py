@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from specc.bundle.manifest import AcceptanceMode
+from specc.bundle.manifest import AcceptanceMode, HeadLowering
 from specc.plugin.layout import CANDIDATES, COUPLED, GREEDY, HEAD_TILE, IDS, REJECTION, TILE, VALUES
 
 ElementDtype: TypeAlias = Literal["f32", "f16", "bf16", "i64", "i32"]
@@ -66,6 +66,11 @@ class OperatorRow:
     def reads_logits(self) -> bool:
         """Whether the kernel differs by the dtype of the logits or of the hidden states."""
         return any(TENSORS[name].dtype is None for name in self.inputs)
+
+    @property
+    def makes_tiles(self) -> bool:
+        """Whether it divides the vocabulary into tiles itself; others take them as they come."""
+        return not any("NT" in TENSORS[name].shape for name in self.inputs)
 
     def shape_of(self, tensor: str) -> tuple[Size, ...]:
         """Return the shape of a tensor in this operator's mode."""
@@ -179,3 +184,9 @@ CHAINS: Final[dict[AcceptanceMode, tuple[str, ...]]] = {
     "coupled": ("RowThresholds", "CoupledPartials", "CoupledAccept"),
     "rejection": ("RowThresholds", "RejectionPartials", "RejectionJudge", "ResidualPartials", "EmitTokens"),
 }
+FUSED_CHAIN: Final = ("GreedyHeadPartials", "GreedyAccept")
+
+
+def chain_of(mode: AcceptanceMode, head: HeadLowering) -> tuple[str, ...]:
+    """Return the operators of a verification, in order, with the head's own in the place of the first where it is."""
+    return FUSED_CHAIN if head == "fused" else CHAINS[mode]

@@ -62,7 +62,7 @@ class _Sizes:
         for scalar, attribute in ATTRIBUTES.items():
             if size == scalar:
                 return self.attributes[attribute]
-        if size == "NT":
+        if size == "NT" and self.row.makes_tiles:
             return -(-self.attributes["vocab_size"] // self.row.tile)
         if size == "ROWS":
             return self.of("B") * self.of("R")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from specc.bundle.digests import key_from_parts
-from specc.bundle.manifest import AcceptanceMode
-from specc.plugin.operators import CHAINS, OPERATORS, LogitsDtype, OperatorRow
+from specc.bundle.manifest import AcceptanceMode, HeadLowering
+from specc.plugin.operators import OPERATORS, LogitsDtype, OperatorRow, chain_of
 from specc.plugin.targets import TRITON_VERSION
 
 # Files beside the kernels that decide what is compiled.
@@ -50,9 +50,18 @@ def variant_of(operator: str, dtype: LogitsDtype, row_length: int) -> KernelVari
     return KernelVariant(operator, dtype, aligned=row_length % ALIGNED == 0)
 
 
-def variants_of_chain(mode: AcceptanceMode, dtype: LogitsDtype, head_size: int) -> tuple[KernelVariant, ...]:
-    """Return what one verification needs; head_size is W, the ids of the head with its padding."""
-    return tuple(variant_of(operator, dtype, head_size) for operator in CHAINS[mode])
+def variants_of_chain(
+    mode: AcceptanceMode, dtype: LogitsDtype, row_length: int, head: HeadLowering = "native"
+) -> tuple[KernelVariant, ...]:
+    """Return what one verification needs.
+
+    Args:
+        mode: of acceptance.
+        dtype: of the logits that kernels read; of hidden states and head where they multiply.
+        row_length: W, the ids of the head with its padding; H where kernels multiply.
+        head: who multiplies.
+    """
+    return tuple(variant_of(operator, dtype, row_length) for operator in chain_of(mode, head))
 
 
 def all_variants() -> tuple[KernelVariant, ...]:

@@ -77,6 +77,11 @@ class BackendChoice(Choice):
         description="TensorRT only: other GPUs that an engine must run on; `ampere-plus` is every one from SM 8.0 on, "
         "at the price of slower kernels; absent: none.",
     )
+    head: Literal["native", "fused"] | None = Field(
+        default=None,
+        description="TensorRT only: who multiplies by the head where specc's kernels verify greedily; `fused` keeps no "
+        "logits; absent: by rule, or as measured.",
+    )
     builder_memory_gb: float | None = Field(
         default=None,
         gt=0,
@@ -101,6 +106,7 @@ class BackendChoice(Choice):
             ("flow", self.flow, ("tensorrt-llm",)),
             ("version", self.version, ("tensorrt-llm",)),
             ("pp_size", self.pp_size, ("tensorrt-llm",)),
+            ("head", self.head, ("tensorrt",)),
             ("builder_memory_gb", self.builder_memory_gb, with_builder),
             ("builder_minutes", self.builder_minutes, with_builder),
             ("hardware_compatibility", level, compatible),

@@ -1,7 +1,8 @@
 """One verification, three lowerings: native operators and the plugin's kernels against the NumPy oracle.
 
-Native operators run in ONNX Runtime, kernels in Triton's interpreter, where a program takes milliseconds: so a case has
-few rows. All integers must be equal, away from where rounding decides.
+Native operators run in ONNX Runtime. Kernels run in Triton's interpreter, as the nodes of the lowered graph wire them;
+a program takes milliseconds there, so a case has few rows. All integers must be equal, away from where rounding
+decides.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tests.tiny_engines import tiny_graph_plan
 
 MODES = ("greedy", "coupled", "rejection")
 LOWERINGS = ("onnxruntime", "tensorrt-rtx", "kernels")
+"""Graphs of two back ends in ONNX Runtime, and the third back end's, node by node in Triton's interpreter."""
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 MOST_PROGRAMS = 16
 
@@ -47,8 +49,9 @@ SIZES = (Case(2, 2, 5, 3), Case(2, 2, 259, 64), Case(1, 3, 1500, 32))
 @functools.cache
 def session(mode: str, lowering: str, case: Case, dtype: str = "f32") -> Any:
     """Return something with the `run` of a session."""
-    if lowering == "kernels":
-        return KernelChain(mode, case.candidates, dtype)  # type: ignore[arg-type]
+    if lowering in ("kernels", "fused head"):
+        head = "fused" if lowering == "fused head" else "native"
+        return KernelChain(mode, case.candidates, dtype, head=head)  # type: ignore[arg-type]
     fixed = {"capacity": 64} if lowering == "tensorrt-rtx" else {}
     graph = tiny_graph_plan(acceptance=mode, candidates=case.candidates, **fixed)
     model = verify_graph(graph, case.vocab_size)
@@ -111,6 +114,17 @@ def test_kernels_read_logits_of_every_dtype(mode: str, dtype: str) -> None:
         rng, found = seeded(mode, dtype, case), session(mode, "kernels", case, dtype)
         for _ in range(2):
             assert differing(found, mode, *call(mode, case, rng, dtype), case.candidates)[0] == 0
+
+
+@pytest.mark.parametrize("levels", [0, 3])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_a_head_that_keeps_no_logits_equals_the_oracle(dtype: str, levels: int) -> None:
+    """Its tiles are of another size; what follows takes them as they come."""
+    for case in SIZES:
+        rng, found = seeded("fused", dtype, case), session("greedy", "fused head", case, dtype)
+        for _ in range(3):
+            logits, inputs = call("greedy", case, rng, dtype, levels)
+            assert differing(found, "greedy", logits, inputs, case.candidates) == (0, 0)
 
 
 @pytest.mark.parametrize("lowering", LOWERINGS)

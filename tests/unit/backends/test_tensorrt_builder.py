@@ -32,12 +32,45 @@ def test_kernels_are_registered_before_the_graph_is_parsed(
     folder = built(trt_request, f"acceptance={mode}")
     (spec,) = engines_in_folder(folder).engines
     kernels = KernelBundle(trt_recipe.parent / "kernels", "9.0")
-    variants = variants_of_chain(mode, "f16", SIZES["W"])  # type: ignore[arg-type]
+    row_length, head = (64, "fused") if mode == "greedy" else (SIZES["W"], "native")
+    variants = variants_of_chain(mode, "f16", row_length, head)  # type: ignore[arg-type]
     assert told(folder)["kernels"] == [[kernels.kernel(v).spec.entry, kernels.kernel(v).ptx] for v in variants]
     assert (spec.format, spec.verification, spec.kernels) == ("tensorrt", "plugin", kernels.digest(variants))
     assert (spec.compute_capabilities, spec.built_on) == (("9.0",), "NVIDIA H100 80GB HBM3 (SM 9.0)")
     assert (spec.library, spec.batch_buckets) == (VERSION, (1, 2))
     assert [call[0] for call in machine.calls] == ["parse", "build", "timings", "told"]
+
+
+def test_scaled_logits_are_read_as_they_are_made(
+    trt_request: BuildRequest, machine: Machine, trt_recipe: Path, tmp_path: Path
+) -> None:
+    """Granite divides its logits, in float32 and without the head's padding; kernels for these are compiled."""
+    shutil.copytree(trt_recipe.parent / "model", tmp_path / "granite")
+    config = json.loads((tmp_path / "granite" / "config.json").read_text())
+    config |= {"model_type": "granite", "architectures": ["GraniteForCausalLM"], "logits_scaling": 8.0}
+    config |= {"attention_multiplier": 0.25, "embedding_multiplier": 1.0, "residual_multiplier": 1.0}
+    (tmp_path / "granite" / "config.json").write_text(json.dumps(config))
+    folder = built(trt_request, f"target.model={tmp_path / 'granite'}", "acceptance=greedy")
+    kernels = KernelBundle(trt_recipe.parent / "kernels", "9.0")
+    variants = variants_of_chain("greedy", "f32", 259)
+    assert told(folder)["kernels"] == [[kernels.kernel(v).spec.entry, kernels.kernel(v).ptx] for v in variants]
+    assert engines_in_folder(folder).engines[0].kernels == kernels.digest(variants)
+
+
+@pytest.mark.parametrize("stated", [(), ("backend.head=fused",), ("backend.head=native",)])
+def test_a_greedy_bundle_of_many_rows_keeps_no_logits(
+    trt_request: BuildRequest, machine: Machine, trt_recipe: Path, stated: tuple[str, ...]
+) -> None:
+    """Ten rows over a hidden size of 64 are 15.6 %: one kernel multiplies and reduces, unless the recipe says."""
+    folder = built(trt_request, "acceptance=greedy", *stated)
+    (spec,) = engines_in_folder(folder).engines
+    native = stated == ("backend.head=native",)
+    entries = ["row_partials", "chain_accept"] if native else ["lmhead_partials", "chain_accept"]
+    assert [kernel[0] for kernel in told(folder)["kernels"]] == entries
+    assert spec.head == ("native" if native else "fused")
+    kernels = KernelBundle(trt_recipe.parent / "kernels", "9.0")
+    variants = variants_of_chain("greedy", "f16", 264) if native else variants_of_chain("greedy", "f16", 64, "fused")
+    assert spec.kernels == kernels.digest(variants)
 
 
 @pytest.mark.parametrize("mode", ["block", "typical"])

@@ -13,7 +13,7 @@ from specc.errors import SpeccBug
 from specc.graph.decoder import target_graph
 from specc.graph.drafters.model import draft_graph
 from specc.graph.drafters.unrolled import unrolled_graph
-from specc.graph.verify import verify_graph
+from specc.graph.verify import VERIFY_OUTPUTS, verify_graph
 from specc.lower.bind_weights import tables_of
 from specc.lower.lowered_from_plan import lowered_from_plan
 from specc.lower.passes import apply_passes
@@ -143,6 +143,37 @@ def test_kernels_read_the_heads_result_as_it_is(dtype: str) -> None:
     assert producer is not None
     assert producer.op_type == "MatMul"
     assert not [node for node in model.graph if node.name in BETWEEN]
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_fused_head_takes_the_place_of_the_product(tied: bool) -> None:
+    """Nothing else of the graph changes; the head is the initializer itself, also where it is the embedding."""
+    facts, graph = facts_from_sizes(TinyLlama(tie_word_embeddings=tied)), plan("greedy", head="fused")
+    models = {}
+    for backend in ("tensorrt-rtx", "tensorrt"):
+        models[backend] = target_graph(facts, graph, "main")
+        apply_passes(models[backend], graph, backend)
+    model = models["tensorrt"]
+    first, second = (node for node in model.graph if node.domain)
+    assert [first.op_type, second.op_type] == [plugin_name("GreedyHeadPartials"), plugin_name("GreedyAccept")]
+    weight = "model.embed_tokens.weight" if tied else "lm_head.weight"
+    assert first.inputs[1] is model.graph.initializers[weight]
+    assert first.inputs[0].name == "model.norm"  # type: ignore[union-attr]
+    assert list(second.inputs[:2]) == list(first.outputs)
+    names = {backend: {node.name for node in found.graph} for backend, found in models.items()}
+    head = weight.removesuffix(".weight")
+    product = {f"head.{head}", f"head.{weight}.transposed"}
+    assert names["tensorrt-rtx"] - names["tensorrt"] == {*BETWEEN, *product, VERIFY_OUTPUTS[0]}
+    assert names["tensorrt"] - names["tensorrt-rtx"] == {"verify.GreedyHeadPartials", "verify.GreedyAccept"}
+    onnx.checker.check_model(ir.to_proto(model))
+
+
+def test_a_head_that_is_not_alone_is_a_bug_of_the_plan() -> None:
+    scales = replace(FACTS.scales, logits_scaling=8.0)
+    graph = plan("greedy", head="fused")
+    model = target_graph(replace(FACTS, scales=scales), graph, "main")
+    with pytest.raises(SpeccBug, match="not the product of hidden states and the head alone"):
+        apply_passes(model, graph, "tensorrt")
 
 
 @pytest.mark.parametrize(

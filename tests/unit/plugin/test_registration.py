@@ -76,12 +76,16 @@ def test_a_lowered_verification_becomes_launches_of_its_kernels(tensorrt: Layer,
 
 
 def test_the_fused_head_is_registered_like_the_others(tensorrt: Layer, bundle: Path) -> None:
+    """What follows it takes its tiles, which are smaller than those of a kernel that reads logits."""
     plugin_library().use(KernelBundle(bundle, "8.9"))
-    row = OPERATORS["GreedyHeadPartials"]
+    row, behind = OPERATORS["GreedyHeadPartials"], OPERATORS["GreedyAccept"]
     launch = launch_of(tensorrt.trt, row, plugin_of(tensorrt, row.name), SIZES, "bf16")
     assert launch.grid == (12, 1, 1)
     assert launch.scalars == [6, 1500, 64, 12]
     assert launch.output_shapes == [(2, 3, 12, 1), (2, 3, 12, 1)]
+    for tiles in (2, 12):
+        taken = launch_of(tensorrt.trt, behind, plugin_of(tensorrt, behind.name), SIZES | {"NT": tiles})
+        assert dict(zip(behind.scalars, taken.scalars, strict=True))["NT"] == tiles
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("f32", 1512), ("bf16", 1520)])
