@@ -165,7 +165,6 @@ def test_a_fused_head_takes_the_place_of_the_product(tied: bool) -> None:
     product = {f"head.{head}", f"head.{weight}.transposed"}
     assert names["tensorrt-rtx"] - names["tensorrt"] == {*BETWEEN, *product, VERIFY_OUTPUTS[0]}
     assert names["tensorrt"] - names["tensorrt-rtx"] == {"verify.GreedyHeadPartials", "verify.GreedyAccept"}
-    onnx.checker.check_model(ir.to_proto(model))
 
 
 def test_a_head_that_is_not_alone_is_a_bug_of_the_plan() -> None:
