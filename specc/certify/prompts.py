@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from specc.bundle.drafts import ModelDraftSpec
 from specc.certify.prompt_file import PromptInput, ids_from_input
 from specc.runtime.request import prompt_from_ids
 from specc.runtime.session import Session
@@ -31,8 +32,9 @@ def prompt_ids(session: Session, prompts: Sequence[PromptInput] | None) -> list[
 
     Args:
         session: of the bundle.
-        prompts: texts, ids or chats, taken as a request takes them; None takes the bundled ones, cut to what the bundle
-            accepts, or random ids for a bundle without a tokenizer.
+        prompts: texts, ids or chats, taken as a request takes them; None takes the bundled ones, or random ids for a
+            bundle without a tokenizer, cut to what the bundle accepts, and every other one to half of what its draft
+            model reads: a prompt beyond the draft's context is never drafted for.
 
     Raises:
         SpeccError: SPC703 to SPC705 a prompt that a request would be refused for; SPC709 a text for a bundle without a
@@ -43,11 +45,14 @@ def prompt_ids(session: Session, prompts: Sequence[PromptInput] | None) -> list[
             list(prompt_from_ids(ids_from_input(session, prompt), session.manifest, f"prompts[{index}]"))
             for index, prompt in enumerate(prompts)
         ]
-    limits = session.manifest.limits
+    limits, draft = session.manifest.limits, session.manifest.draft
     longest = min(limits.max_input, limits.max_length - 1)
+    drafted = max(1, draft.context // 2) if isinstance(draft, ModelDraftSpec) else longest
     if session.manifest.tokenizer is None:
-        return random_prompts(session.manifest.model.vocab_size, longest)
-    return [session.ids_from_text(text)[:longest] for text in BUNDLED_PROMPTS]
+        made = random_prompts(session.manifest.model.vocab_size, longest)
+    else:
+        made = [session.ids_from_text(text)[:longest] for text in BUNDLED_PROMPTS]
+    return [ids if index % 2 else ids[:drafted] for index, ids in enumerate(made)]
 
 
 def random_prompts(vocab_size: int, longest: int, count: int = 6, seed: int = 0) -> list[list[int]]:

@@ -45,7 +45,7 @@ CHECKPOINT: Final[dict[str, CodeRow]] = {
         "specc builds its own graphs, one per family. `specc list families` prints the families.",
     ),
     "SPC212": CodeRow(
-        "A known architecture with a feature that specc cannot build",
+        "A model with a feature that specc cannot build",
         "A kind of rotary scaling, of layer or of activation, or an option of the configuration would change the "
         "model's numbers; or the model is of a kind that specc does not build: encoder-decoder, multimodal, with "
         "recurrent layers or with latent attention. specc refuses it by name rather than to ignore it.",

@@ -6,49 +6,28 @@ first layers over its caches. Rows queue for one session; the AR reference is ma
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from specc.bundle.certificate import StepCost
-from specc.bundle.drafts import DraftSpec, ModelDraftSpec, SelfDraftSpec
-from specc.bundle.manifest import AcceptanceMode
 from specc.graph.drafters.interface import draft_interface
 from specc.runtime import Generation, GenerationParams, Session
-from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner
-from specc.runtime.runners.runner import neutral_inputs
-from specc.speculation.modes import MODES, TypicalSpec
+from specc.speculation.modes import MODES
 from specc.speculation.step_costs import table_from_step_costs
-from tests.double_runner import ToyModel, toy_manifest
+from tests.draft_pairs import CHUNK, TARGET, Pairs
 from tests.oracle_drafters import rounds_from_corruption
-from tests.tiny_engines import EMITTED, TinyEngines, tiny_engines, tiny_graph_plan
-from tests.tiny_models import TinyLlama
+from tests.tiny_engines import EMITTED, tiny_graph_plan
 
-TARGET = TinyLlama()
-SMALLER = TinyLlama(
-    vocab_size=272,
-    hidden_size=32,
-    intermediate_size=48,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    num_key_value_heads=1,
-    seed=5,
-)
 SETTINGS: tuple[dict[str, Any], ...] = (
     {"temperature": 0.0},
     {"temperature": 0.3},
     {"temperature": 1.2},
     {"temperature": 0.8, "top_k": 20, "top_p": 0.9, "min_p": 0.02},
 )
-LONGEST = 96
-CHUNK = 8
-FALSE_ALARM = 1e-4
-EARLY = {"early_layers": 1}
 
 
 @dataclass(frozen=True)
@@ -58,60 +37,6 @@ class Cell:
     prompt: tuple[int, ...]
     params: GenerationParams
     reference: Generation | None
-
-
-class Pairs:
-    """The engines of each acceptance mode and kind of draft, made once."""
-
-    def __init__(self, folder) -> None:
-        self._folder = folder
-        self._made: dict[str, TinyEngines] = {}
-
-    def _engines(self, name: str, sizes: TinyLlama, **graph: Any) -> TinyEngines:
-        if name not in self._made:
-            graph |= {"typical": TypicalSpec(0.09, 0.3)} if graph.get("acceptance") == "typical" else {}
-            self._made[name] = tiny_engines(self._folder / name, sizes, tiny_graph_plan(**graph))
-        return self._made[name]
-
-    def target(self, acceptance: AcceptanceMode, **graph: Any) -> OnnxRuntimeRunner:
-        return self._engines(f"target-{acceptance}-{graph}", TARGET, acceptance=acceptance, **graph).runner()
-
-    def draft(
-        self, kind: str, acceptance: AcceptanceMode, target: OnnxRuntimeRunner, support: int | None
-    ) -> OnnxRuntimeRunner:
-        more = {} if support is None else {"support": support}
-        if kind == "self":
-            early = self._engines(f"target-{acceptance}-{EARLY}", TARGET, acceptance=acceptance, **EARLY)
-            return early.runner(role="draft", caches_of=target)
-        return self._engines(
-            f"{kind}-{acceptance}-{support}",
-            {"smaller": SMALLER, "equal": TARGET}[kind],
-            acceptance=acceptance,
-            role="draft",
-            variants=("main",),
-            max_logit_rows=1,
-            **more,
-        ).runner()
-
-    def session(
-        self,
-        kind: str | None,
-        acceptance: AcceptanceMode = "coupled",
-        *,
-        context: int = LONGEST,
-        costs=None,
-        support: int | None = None,
-        **limits,
-    ) -> Session:
-        runner = self.target(acceptance, **(EARLY if kind == "self" else {}))
-        drafts: DraftSpec = ModelDraftSpec("model", kind or "", "f32", context)
-        if kind == "self":
-            drafts = SelfDraftSpec("self", 1, context)
-        given = {"max_length": LONGEST, "prefill_chunk": CHUNK, "max_batch": 4, **limits}
-        manifest = toy_manifest(ToyModel(vocab_size=EMITTED), runner.spec, draft=drafts, **given)
-        manifest = replace(manifest, tokenizer=None, acceptance=acceptance)
-        draft_runner = None if kind is None else self.draft(kind, acceptance, runner, support)
-        return Session(manifest, runner, None, costs, draft_runner=draft_runner, draft_step_costs=costs)
 
 
 @pytest.fixture(scope="module")
@@ -189,51 +114,6 @@ def test_drawing_from_fewer_ids_than_the_target_keeps_loses_drafts(pairs, accept
     assert sum(g.statistics.accepted for g in made) < 0.9 * sum(g.statistics.proposed for g in made)
 
 
-@pytest.mark.parametrize("acceptance", ["rejection", "block"])
-def test_drawn_drafts_of_another_model_leave_the_law_of_the_target(pairs, acceptance):
-    """Two tokens after a one-token prompt, in one round of one draft: their joint law, over 16 pairs."""
-    seeds, prompt, top_k = 3000, 65, 4
-    session = pairs.session("smaller", acceptance)
-    params = [
-        GenerationParams(max_new_tokens=2, temperature=0.9, top_k=top_k, seed=seed, mode="spec", gamma=1)
-        for seed in range(seeds)
-    ]
-    made = session.generate([[prompt]] * seeds, params)
-    accepted = sum(g.statistics.accepted for g in made)
-    assert 0 < accepted < sum(g.statistics.proposed for g in made) == seeds
-    logits = pairs._engines(f"target-{acceptance}-{{}}", TARGET).runner("logits")
-
-    def law(ids: tuple[int, ...]) -> dict[int, float]:
-        row = last_logits(logits, ids).astype(np.float64) / 0.9
-        kept = np.argsort(-row, kind="stable")[:top_k]
-        weights = np.exp(row[kept] - row.max())
-        return dict(zip(kept.tolist(), (weights / weights.sum()).tolist(), strict=True))
-
-    joint = {(a, b): p * q for a, p in law((prompt,)).items() for b, q in law((prompt, a)).items()}
-    counts = Counter(g.token_ids for g in made)
-    assert set(counts) <= set(joint)
-    often = [pair for pair, p in joint.items() if p * seeds >= 5]
-    observed = [*(counts[pair] for pair in often), sum(n for pair, n in counts.items() if pair not in often)]
-    wanted = [
-        *(joint[pair] * seeds for pair in often),
-        seeds * sum(p for pair, p in joint.items() if pair not in often),
-    ]
-    statistic = sum((o - w) ** 2 / w for o, w in zip(observed, wanted, strict=True) if w > 0)
-    assert stats.chi2.sf(statistic, len(often)) > FALSE_ALARM
-
-
-def last_logits(runner: OnnxRuntimeRunner, ids: tuple[int, ...]) -> np.ndarray:
-    """Return the logits after the ids, fed in one chunk."""
-    given = {
-        "input_ids": np.array([ids], dtype=np.int64),
-        "num_tokens": np.array([len(ids)]),
-        "past_lengths": np.zeros(1, dtype=np.int64),
-        "logit_rows": np.array([[len(ids) - 1]]),
-    }
-    runner.reserve(1, len(ids))
-    return runner.step(0, neutral_inputs(runner.spec, 1, given))["logits"][0, 0]
-
-
 @pytest.mark.parametrize("kind", ["smaller", "self"])
 @pytest.mark.parametrize("costs", ["flat", "steep"])
 def test_falling_back_throttling_and_coming_back_change_no_id(pairs, cells, kind, costs):
@@ -260,7 +140,7 @@ def test_beyond_the_drafts_context_decoding_is_autoregressive(pairs, cells, gamm
 
 
 def test_no_output_has_the_vocabulary_in_its_shape(pairs):
-    facts = pairs._engines("target-coupled-{}", TARGET).source.facts
+    facts = pairs.engines("target-coupled-{}", TARGET).source.facts
     for acceptance in MODES:
         graph = tiny_graph_plan(role="draft", acceptance=acceptance)
         for tensor in draft_interface(facts, graph).outputs:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from specc.bundle.drafts import ModelDraftSpec
 from specc.certify.prompts import BUNDLED_PROMPTS, prompt_ids, random_prompts
 from specc.errors import SpeccError
 from specc.runtime.session import Session
@@ -25,6 +26,10 @@ def test_prompts_of_a_bundle(monkeypatch):
     monkeypatch.setattr(session, "ids_from_text", lambda text: [len(text) % 16] * 9)
     bundled = prompt_ids(session, None)
     assert [len(ids) for ids in bundled] == [7] * len(BUNDLED_PROMPTS)  # cut to max_input
+    short = replace(manifest, draft=ModelDraftSpec("model", "small", "f32", context=6))
+    drafting = Session(short, ToyRunner(model))
+    monkeypatch.setattr(drafting, "ids_from_text", lambda text: [len(text) % 16] * 9)
+    assert [len(ids) for ids in prompt_ids(drafting, None)] == [3, 7] * (len(BUNDLED_PROMPTS) // 2)
     bare = Session(replace(manifest, tokenizer=None), ToyRunner(model))
     assert all(len(ids) <= 7 for ids in prompt_ids(bare, None))
 
