@@ -21,12 +21,18 @@ from tests.tiny_models import TinyLlama
 
 INT4 = WeightFormat("int4", "group", 32, zero_point=False)
 INT8 = WeightFormat("int8", "group", 32, zero_point=False)
+INT7 = WeightFormat("int7", "channel", None, zero_point=False)
 
 
 def quantized_rows(body: WeightFormat = INT4, *, tied: bool = False) -> tuple[WeightRow, ...]:
     """Return the rows of w4a16 on ONNX Runtime, or of another body."""
     head = WeightRow(EMBEDDING if tied else HEAD, "w8a16", INT8, "rtn")
     return head, WeightRow(LAYERS, "w4a16", body, "rtn")
+
+
+def integer_rows() -> tuple[WeightRow, ...]:
+    """Return the rows of w8a8 on ONNX Runtime."""
+    return quantized_rows()[0], WeightRow(LAYERS, "w8a8", INT7, "rtn", "int8")
 
 
 def rtx_rows(scheme: str, group_size: int | None = None) -> tuple[WeightRow, ...]:

@@ -115,6 +115,7 @@ class BackendRow:
 _W4_CPU: Final = tuple(WeightFormat("int4", "group", size, zero_point=False) for size in (32, 64, 128))
 _W4_ZERO_CPU: Final = tuple(WeightFormat("uint4", "group", size, zero_point=True) for size in (32, 64, 128))
 _W8_CPU: Final = tuple(WeightFormat("int8", "group", size, zero_point=False) for size in (32, 64, 128))
+_W8A8_CPU: Final = (WeightFormat("int7", "channel", None, zero_point=False),)
 
 _W4_RTX: Final = tuple(
     WeightFormat("int4", "group", size, zero_point=False, scale_dtype="f16") for size in (128, 64, 32)
@@ -144,6 +145,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "f32": SchemeSupport("f32", ()),
             "w8a16": SchemeSupport("f32", (), _W8_CPU, head="w8a16"),
             "w4a16": SchemeSupport("f32", (), _W4_CPU + _W4_ZERO_CPU, head="w8a16"),
+            "w8a8": SchemeSupport("f32", (), _W8A8_CPU, head="w8a16"),
         },
         refused_schemes={
             "f16": _CPU_CASTS,

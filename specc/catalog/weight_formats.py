@@ -7,13 +7,21 @@ from typing import Final, Literal, TypeAlias
 
 from specc.errors import SpeccBug
 
-WeightElement: TypeAlias = Literal["int4", "uint4", "int8", "fp8_e4m3", "fp4_e2m1"]
+WeightElement: TypeAlias = Literal["int4", "uint4", "int7", "int8", "fp8_e4m3", "fp4_e2m1"]
 QuantizationMethod: TypeAlias = Literal["rtn", "mse", "awq", "gptq", "smoothquant"]
 ScaleDtype: TypeAlias = Literal["f32", "f16", "bf16", "fp8_e4m3"]
 
 CALIBRATED_METHODS: Final[tuple[QuantizationMethod, ...]] = ("awq", "gptq", "smoothquant")
 """Methods that look at what goes into a layer while the model reads texts."""
-ELEMENT_BITS: Final[dict[WeightElement, int]] = {"int4": 4, "uint4": 4, "int8": 8, "fp8_e4m3": 8, "fp4_e2m1": 4}
+ELEMENT_BITS: Final[dict[WeightElement, int]] = {
+    "int4": 4,
+    "uint4": 4,
+    "int7": 8,
+    "int8": 8,
+    "fp8_e4m3": 8,
+    "fp4_e2m1": 4,
+}
+"""As stored: `int7` fills a byte."""
 SCALE_BITS: Final[dict[ScaleDtype, int]] = {"f32": 32, "f16": 16, "bf16": 16, "fp8_e4m3": 8}
 
 
@@ -22,7 +30,8 @@ class WeightFormat:
     """The stored form of a matrix [N, K] of N outputs and K inputs.
 
     Attributes:
-        element: of a code. `fp8_e4m3` is the variant without infinities (448 is the largest), `fp4_e2m1` has 6.
+        element: of a code. `int7` is a byte from -64 to 63, so that two products with a byte of activations fit 16 bits
+            together. `fp8_e4m3` is the variant without infinities (448 is the largest), `fp4_e2m1` has 6.
         granularity: what shares a scale: the whole matrix, an output channel (a row of K), or `group_size` neighbours
             along K.
         group_size: elements of a group; None for the other granularities. It divides K.

@@ -17,6 +17,7 @@ from specc.lower.isolate_noise import ISOLATE_NOISE
 from specc.lower.join_heads import JOIN_HEADS
 from specc.lower.join_products import JOIN_PRODUCTS
 from specc.lower.lowering_pass import LoweringPass
+from specc.lower.multiply_integers import MULTIPLY_INTEGERS
 from specc.lower.operators import ONNXRUNTIME, RTX, TENSORRT
 from specc.lower.round_activations import ROUND_ACTIVATIONS
 from specc.lower.separate_names import SEPARATE_NAMES
@@ -32,6 +33,7 @@ PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
         JOIN_PRODUCTS,
         JOIN_HEADS,
         FOLD_QUERY_GROUPS,
+        MULTIPLY_INTEGERS,
         USE_MATMULNBITS,
         check_operators(ONNXRUNTIME),
     ),

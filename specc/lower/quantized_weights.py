@@ -17,7 +17,7 @@ from specc.lower.stored_weights import QUANTIZED_FILE, StoredWeight, refused_by_
 from specc.lower.weight_parts import WeightPart, parts_of_weight
 from specc.plan.plan import WeightRow
 from specc.progress import Progress
-from specc.quantize.quantized import QuantizedWeight
+from specc.quantize.quantized import QuantizedWeight, stacked
 from specc.quantize.quantized_from_float import quantized_from_float
 from specc.quantize.same_matrix import means_the_same, same_matrix
 from specc.quantize.scale_search import RoundingMethod
@@ -76,14 +76,14 @@ class _Last:
         self._source = source
         self._quantize = quantize
         self._matrix: QuantizedMatrix | None = None
-        self._weights: list[QuantizedWeight] = []
+        self._weight: QuantizedWeight | None = None
 
-    def quantized(self, matrix: QuantizedMatrix) -> list[QuantizedWeight]:
-        """Return its members."""
-        if self._matrix != matrix:
-            self._weights = [self._quantize(self._source, name, matrix.row) for name in matrix.members]
+    def quantized(self, matrix: QuantizedMatrix) -> QuantizedWeight:
+        """Return it, the rows of its members one after the other."""
+        if self._weight is None or self._matrix != matrix:
+            self._weight = stacked([self._quantize(self._source, name, matrix.row) for name in matrix.members])
             self._matrix = matrix
-        return self._weights
+        return self._weight
 
 
 def quantized_weights(
@@ -138,4 +138,4 @@ def _nbytes(part: WeightPart) -> int:
 def _entry(name: str, matrix: QuantizedMatrix, part: WeightPart, last: _Last) -> FileTensor:
     packed = part.dtype in FOUR_BITS
     dtype, shape = ("u8", (_nbytes(part),)) if packed else (part.dtype, part.shape)
-    return FileTensor(name, dtype, shape, lambda: b"".join(map(part.content, last.quantized(matrix))))
+    return FileTensor(name, dtype, shape, lambda: part.content(last.quantized(matrix)))

@@ -60,6 +60,8 @@ def parts_of_weight(backend: str, shape: tuple[int, int], form: WeightFormat) ->
     """
     if (backend, form.granularity) == (ONNXRUNTIME, "group"):
         return _matmulnbits_parts(shape, form)
+    if (backend, form.granularity, form.zero_point) == (ONNXRUNTIME, "channel", False):
+        return _integer_parts(shape)
     if backend in (RTX, TENSORRT) and not form.zero_point:
         return _dequantizelinear_parts(shape, form)
     raise SpeccBug(f"{backend} has no layout for {form.title}")
@@ -75,6 +77,15 @@ def _matmulnbits_parts(shape: tuple[int, int], form: WeightFormat) -> tuple[Weig
         WeightPart(SCALES, "f32", (rows, groups), lambda w: w.scales.tobytes()),
     )
     return (*parts, WeightPart(ZERO_POINTS, "u8", (rows, -(-groups * bits // 8)), _zero_points))[: 2 + form.zero_point]
+
+
+def _integer_parts(shape: tuple[int, int]) -> tuple[WeightPart, ...]:
+    """Return the inputs of com.microsoft.MatMulIntegerToFloat: codes [K, N], scales [N]."""
+    rows, columns = shape
+    return (
+        WeightPart(CODES, "i8", (columns, rows), lambda w: np.ascontiguousarray(w.codes.T).tobytes()),
+        WeightPart(SCALES, "f32", (rows,), lambda w: w.scales.tobytes()),
+    )
 
 
 def _zero_points(weight: QuantizedWeight) -> bytes:

@@ -106,9 +106,11 @@ def quantization_notes(source: SourceCheckpoint, graph: GraphPlan) -> tuple[str,
             f"method {graph.calibrated_method}: the build runs the float32 target over calibration texts first."
         )
     if graph.compute_dtype == "f32":
+        kinds = {row.activations for row in rows.values() if row is not None}
         notes.append(
             "activations and caches are f32 on CPUs; ONNX Runtime rounds each block of a token's activations to 8 bits "
             "inside a product."
+            + (" In products of w8a8 a token's activations are one block." if "int8" in kinds else "")
         )
     return (*notes, *source.quantization_notes)
 

@@ -50,6 +50,7 @@ class ElementRow:
 ELEMENTS: Final[dict[WeightElement, ElementRow]] = {
     "int4": ElementRow(np.dtype(np.int8), -8, 7, integer=True),
     "uint4": ElementRow(np.dtype(np.uint8), 0, 15, integer=True),
+    "int7": ElementRow(np.dtype(np.int8), -64, 63, integer=True),
     "int8": ElementRow(np.dtype(np.int8), -128, 127, integer=True),
     "fp8_e4m3": ElementRow(np.dtype(ml_dtypes.float8_e4m3fn), -448, 448, integer=False),
     "fp4_e2m1": ElementRow(np.dtype(ml_dtypes.float4_e2m1fn), -6, 6, integer=False),

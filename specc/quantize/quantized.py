@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,3 +77,24 @@ class QuantizedWeight:
         rows, columns = self.shape
         count = self.scales.shape[1]
         return rows, count, columns // count
+
+
+def stacked(weights: Sequence[QuantizedWeight]) -> QuantizedWeight:
+    """Return the rows of several matrices of one format as one matrix.
+
+    Raises:
+        SpeccBug: they have other formats, or scales that whole matrices share.
+    """
+    first = weights[0]
+    if len(weights) == 1:
+        return first
+    form = first.format
+    if any(weight.format != form for weight in weights) or form.granularity == "tensor" or form.two_level:
+        raise SpeccBug(f"matrices of {' and '.join(weight.format.title for weight in weights)} as one")
+    zeros = [weight.zero_points for weight in weights if weight.zero_points is not None]
+    return QuantizedWeight(
+        form,
+        np.concatenate([weight.codes for weight in weights]),
+        np.concatenate([weight.scales for weight in weights]),
+        np.concatenate(zeros) if zeros else None,
+    )

@@ -14,6 +14,7 @@ from specc.quantize.quantized import QuantizedWeight
 CODE_SHIFT: Final[dict[tuple[WeightElement, WeightElement], int]] = {
     ("int4", "int4"): 0,
     ("int4", "uint4"): 8,
+    ("int4", "int7"): 0,
     ("int4", "int8"): 0,
     ("uint4", "uint4"): 0,
     ("uint4", "int8"): -8,

@@ -20,7 +20,7 @@ from specc.runtime import Generation, GenerationParams, Session
 from specc.runtime.drafters import NgramDrafter
 from tests.double_runner import ToyModel, toy_manifest
 from tests.oracle_drafters import OracleDrafter
-from tests.quantized import INT4, INT8, quantized_rows
+from tests.quantized import INT4, INT8, integer_rows, quantized_rows
 from tests.tiny_engines import EMITTED, TinyEngines, tiny_engines, tiny_graph_plan
 from tests.tiny_models import TinyLlama
 
@@ -90,7 +90,8 @@ def check(session: Session, expected: list[Generation], gamma: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "max_batch"), [("grouped", 1), ("grouped", 3), ("ungrouped", 1), ("paired", 1), ("w8a16", 4), ("tied", 4)]
+    ("model", "max_batch"),
+    [("grouped", 1), ("grouped", 3), ("ungrouped", 1), ("paired", 1), ("w8a16", 4), ("tied", 4), ("w8a8", 3)],
 )
 def test_lookups_and_wrong_drafts_change_nothing(made: Engines, model: str, max_batch: int) -> None:
     sizes, rows = {
@@ -98,6 +99,7 @@ def test_lookups_and_wrong_drafts_change_nothing(made: Engines, model: str, max_
         "ungrouped": (UNGROUPED, quantized_rows()),
         "paired": (replace(TARGET, intermediate_size=128), quantized_rows(PAIRED)),
         "w8a16": (TARGET, quantized_rows(INT8)),
+        "w8a8": (TARGET, integer_rows()),
         "tied": (replace(TARGET, tie_word_embeddings=True), quantized_rows(INT4, tied=True)),
     }[model]
     engines = made.of(model, sizes, rows)
@@ -136,6 +138,18 @@ def test_logits_are_the_same_bits_in_calls_of_every_width(made: Engines) -> None
     every = [
         logits_after(engines.runner("logits"), ids, 20, limits, numerics="invariant", tokens=tokens)
         for tokens in (1, 2, 3, 6, 7)
+    ]
+    for other in every[1:]:
+        np.testing.assert_array_equal(other, every[0])
+
+
+def test_products_of_integers_need_no_padding(made: Engines) -> None:
+    engines = made.of("w8a8", TARGET, integer_rows())
+    limits = replace(engines.plan.limits, prefill_chunk=7)
+    ids = np.random.default_rng(3).integers(0, 256, 60).tolist()
+    every = [
+        logits_after(engines.runner("logits"), ids, 20, limits, numerics="fastest", tokens=tokens)
+        for tokens in (1, 2, 3, 5, 7)
     ]
     for other in every[1:]:
         np.testing.assert_array_equal(other, every[0])

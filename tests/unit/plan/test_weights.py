@@ -52,6 +52,18 @@ def test_the_recipe_may_state_groups_zero_points_and_the_method() -> None:
     assert formats({"name": "w4a16", "zero_point": False})[QUERY] == "int4 32 mse"
 
 
+def test_w8a8_rounds_activations_and_keeps_weights_to_seven_bits() -> None:
+    assert formats("w8a8") == {QUERY: "int7 None rtn", DOWN: "int7 None rtn", EMBEDDING: "int8 32 rtn", HEAD: "float"}
+    plan = planned(target={"model": "m", "scheme": {"name": "w8a8", "method": "smoothquant"}})
+    row = plan.graph.weight_row(QUERY)
+    assert row is not None
+    assert (row.activations, row.method, row.format.bits) == ("int8", "smoothquant", 8.0)
+    assert any("In products of w8a8 a token's activations are one block" in note for note in plan.notes)
+    assert not any("w8a8" in note for note in planned(target={"model": "m", "scheme": "w4a16"}).notes)
+    with pytest.raises(SpeccError, match="SPC302"):
+        formats("w8a8", overrides={"head": "w8a8"})
+
+
 def test_the_first_override_that_fits_holds() -> None:
     made = formats("w4a16", UNTIED, overrides={"model.layers.*.mlp.down_proj": "w8a16", "head": "f32"})
     assert made == {QUERY: "int4 32 mse", DOWN: "int8 32 rtn", EMBEDDING: "float", HEAD: "float"}
