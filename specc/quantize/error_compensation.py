@@ -16,7 +16,7 @@ from specc.quantize.quantized_from_float import quantized_from_float
 from specc.quantize.scale_search import RoundingMethod
 from specc.quantize.statistics import ActivationStatistics
 
-DAMPING: Final = 0.01
+DAMPING: Final = 0.05
 """Share of the Hessian's mean diagonal that is added to it, so that it has an inverse."""
 BLOCK: Final = 32
 """Channels whose errors are gathered before the rest of the matrix is updated: one product in place of many."""
