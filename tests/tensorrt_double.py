@@ -163,7 +163,8 @@ class DoubleContext:
             assert addresses[cache.input] == addresses[cache.output], "the cache is not updated in place"
         if self.scratch:
             self.device.memory(self.scratch, SCRATCH_BYTES).fill(RUBBISH)
-        self.device.put(f"execute {self.spec.role}", lambda: self._run(shapes, addresses))
+        called = self.spec.role if self.spec.variant != "whole" else "whole"
+        self.device.put(f"execute {called}", lambda: self._run(shapes, addresses))
 
     def _run(self, shapes: dict[str, tuple[int, ...]], addresses: dict[str, int]) -> None:
         feeds = {}

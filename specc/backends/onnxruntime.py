@@ -104,7 +104,8 @@ def _prove(path: Path, graph: LoweredGraph, plan: Plan) -> None:
     """Load the engine and run one row of one token, with empty caches of the smallest bucket."""
     import onnxruntime
 
-    sizes = {"B": 1, "S": 1, "R": 1, "Kq": 1, "C": plan.graph.capacity_buckets[0]}
+    rows = plan.graph.capacity_buckets[0]
+    sizes = {"B": 1, "S": 1, "R": 1, "Kq": 1, "C": rows, "draft_C": rows}
     ones = ("num_tokens",)
     inputs = {
         spec.name: np.full(

@@ -65,7 +65,10 @@ def check_network(
     kinds = Counter(layer.type for layer in layers)
     updates = kinds[trt.LayerType.KV_CACHE_UPDATE]
     attentions = [layer for layer in layers if layer.type == trt.LayerType.ATTENTION_INPUT]
-    if updates != len(graph.caches) or len(attentions) * 2 != len(graph.caches) * graph.steps:
+    # Each step of a draft attends once to the keys and values of a layer.
+    drafts = graph.variant == "unrolled"
+    read = sum(graph.steps if drafts or cache.of == "draft" else 1 for cache in graph.caches)
+    if updates != len(graph.caches) or len(attentions) * 2 != read:
         raise SpeccBug(
             f"{graph.file} has {len(graph.caches)} caches, its network {updates} cache updates and "
             f"{len(attentions)} attentions for {graph.steps} steps"

@@ -220,6 +220,7 @@ class Certificate:
         quality: how far the target is from its reference; None when none was named.
         rows: whether logits depend on how many tokens a call computes; None when it was not looked at.
         burst_step_costs: the same of the unrolled draft engine, whose calls give several drafts a row.
+        round_step_costs: the same of the engine whose calls draft and verify; S are the tokens that the draft is fed.
     """
 
     schema: int
@@ -238,3 +239,4 @@ class Certificate:
     burst_step_costs: tuple[StepCost, ...] = ()
     rows: RowsCheck | None = None
     quality: QualityCheck | None = None
+    round_step_costs: tuple[StepCost, ...] = ()

@@ -10,7 +10,7 @@ from specc.bundle.manifest import EngineSpec, Manifest
 def contradictions(manifest: Manifest) -> Iterator[str]:
     """Yield what the limits promise and no target engine of the manifest can hold; nothing for a manifest of ours."""
     for engine in manifest.engines:
-        if engine.role == "target":
+        if engine.role == "target" and engine.variant != "whole":  # a round that a row does not fit into is not one
             yield from _engine_contradictions(manifest, engine)
     tokenizer = manifest.tokenizer
     if tokenizer is not None and tokenizer.vocab_size != manifest.model.vocab_size:

@@ -77,7 +77,7 @@ class CacheSpec:
 class ProfileSpec:
     """An optimization profile: (min, opt, max) of the dimensions that vary. ONNX Runtime engines have one."""
 
-    name: Literal["prefill", "decode", "verify", "catch-up", "burst", "any"]
+    name: Literal["prefill", "decode", "verify", "catch-up", "burst", "round", "any"]
     batch: tuple[int, int, int]
     tokens: tuple[int, int, int]
     logit_rows: tuple[int, int, int]

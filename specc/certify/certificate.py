@@ -68,11 +68,10 @@ class Subject:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the main engine gave: step costs, the prompts in ids, speculation against AR, and what was sampled."""
+    """What the engines gave: step costs, the prompts in ids, speculation against AR, and what was sampled."""
 
     step_costs: tuple[StepCost, ...]
-    draft_step_costs: tuple[StepCost, ...]
-    burst_step_costs: tuple[StepCost, ...]
+    draft: LoadedDraft
     prompts: tuple[tuple[int, ...], ...]
     parity: tuple[ParityCheck, ...]
     sampled: tuple[Sampled, ...]
@@ -184,6 +183,8 @@ def _measured_with_draft(subject: Subject, runner: TargetRunner, draft: LoadedDr
         draft_step_costs=table_from_step_costs(draft.step_costs),
         burst_runner=draft.burst_runner,
         burst_step_costs=table_from_step_costs(draft.burst_step_costs),
+        round_runner=draft.round_runner,
+        round_step_costs=table_from_step_costs(draft.round_step_costs),
     )
     prompts = prompt_ids(session, request.prompts)[: request.extent.prompts]
     allowed = _allowed_new_tokens(manifest, prompts, request)
@@ -207,7 +208,7 @@ def _measured_with_draft(subject: Subject, runner: TargetRunner, draft: LoadedDr
         sampled.append(Sampled(cell, "spec", prompts, picks, fixed=False))
     progress("certify", total, total)
     ids = tuple(tuple(prompt) for prompt in prompts)
-    return Measured(costs, draft.step_costs, draft.burst_step_costs, ids, tuple(checks), tuple(sampled))
+    return Measured(costs, draft, ids, tuple(checks), tuple(sampled))
 
 
 def _judged(subject: Subject, measured: Measured) -> Certificate:
@@ -217,8 +218,9 @@ def _judged(subject: Subject, measured: Measured) -> Certificate:
         empty_certificate(subject.bundle, request.scope, "the drafter proposed nothing on these prompts"),
         prompts=_prompt_set(manifest, request, len(measured.prompts)),
         step_costs=measured.step_costs,
-        draft_step_costs=measured.draft_step_costs,
-        burst_step_costs=measured.burst_step_costs,
+        draft_step_costs=measured.draft.step_costs,
+        burst_step_costs=measured.draft.burst_step_costs,
+        round_step_costs=measured.draft.round_step_costs,
     )
     no_numbers = failure_of_numbers(subject.bundle, subject.logits, measured.prompts)
     if no_numbers is not None:

@@ -11,7 +11,12 @@ from specc.bundle.certificate import StepCost
 from specc.bundle.drafts import ModelDraftSpec, SelfDraftSpec
 from specc.bundle.manifest import Manifest
 from specc.certify.step_costs import measure_step_costs
-from specc.runtime.draft_engine import burst_runner_from_bundle, draft_runner_from_bundle
+from specc.runtime.draft_engine import (
+    burst_runner_from_bundle,
+    draft_runner_from_bundle,
+    round_runner_from_bundle,
+    whole_engine,
+)
 from specc.runtime.runners.runner import TargetRunner
 
 
@@ -22,12 +27,16 @@ class LoadedDraft:
     Attributes:
         runner, step_costs: of single calls.
         burst_runner, burst_step_costs: of the unrolled engine.
+        round_runner: of whole rounds.
+        round_step_costs: of these, where an engine of its own makes them.
     """
 
     runner: TargetRunner | None
     step_costs: tuple[StepCost, ...]
     burst_runner: TargetRunner | None = None
     burst_step_costs: tuple[StepCost, ...] = ()
+    round_runner: TargetRunner | None = None
+    round_step_costs: tuple[StepCost, ...] = ()
 
 
 @contextmanager
@@ -48,15 +57,18 @@ def loaded_draft(
     if runner is None or not isinstance(manifest.draft, ModelDraftSpec | SelfDraftSpec):
         yield LoadedDraft(None, ())
         return
-    burst = None
+    burst = rounds = None
     try:
         burst = burst_runner_from_bundle(bundle, manifest, runner, threads)
+        rounds = round_runner_from_bundle(bundle, manifest, target, runner, threads)
         # A draft call has one logit row, whatever its tokens.
         limits = replace(manifest.limits, max_gamma=0, max_length=manifest.draft.context)
         costs = measure_step_costs(runner, limits, vocab_size, budget_s=budget_s)
         bursts = () if burst is None else measure_step_costs(burst, limits, vocab_size, budget_s=budget_s)
-        yield LoadedDraft(runner, costs, burst, bursts)
+        whole = rounds if rounds is not None and whole_engine(manifest) is not None else None
+        rounds_costs = () if whole is None else measure_step_costs(whole, limits, vocab_size, budget_s=budget_s)
+        yield LoadedDraft(runner, costs, burst, bursts, rounds, rounds_costs)
     finally:
-        if burst is not None:
-            burst.close()
-        runner.close()
+        for loaded in (rounds, burst, runner):
+            if loaded is not None:
+                loaded.close()

@@ -107,6 +107,7 @@ def write_uncertified(bundle: Path) -> None:
                     step_costs=costs,
                     draft_step_costs=draft.step_costs,
                     burst_step_costs=draft.burst_step_costs,
+                    round_step_costs=draft.round_step_costs,
                 )
         finally:
             runner.close()

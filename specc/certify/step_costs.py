@@ -117,4 +117,8 @@ def _step_inputs(runner: TargetRunner, shape: _Shape, limits: LimitsSpec, past: 
         "logit_rows": np.tile(np.arange(first, shape.tokens, dtype=np.int64), (batch, 1)),
         "num_draft": np.full(batch, rows - 1, dtype=np.int64),
     }
+    if runner.spec.variant == "whole":
+        given["draft_past_lengths"] = given["past_lengths"]
+        given["num_draft"] = np.full(batch, runner.spec.steps, dtype=np.int64)
+        given["draft_seed"] = np.zeros(batch, dtype=np.int64)
     return neutral_inputs(runner.spec, batch, given)

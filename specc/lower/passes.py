@@ -76,6 +76,17 @@ def apply_passes(model: ir.Model, graph: GraphPlan, backend: str) -> None:
         holds |= set(item.ensures)
 
 
+def check_lowered(model: ir.Model, graph: GraphPlan, backend: str) -> None:
+    """Run the back end's checks alone, on a model that was made of lowered ones.
+
+    Raises:
+        SpeccBug: it is not legal.
+    """
+    for item in PASSES[backend]:
+        if item.name.startswith("check_"):
+            item.apply(model, graph)
+
+
 def join_weights(model: ir.Model, graph: GraphPlan, backend: str) -> None:
     """Join the weights of a canonical model that the back end's passes join, in place: they are stored as one."""
     if JOIN_PRODUCTS in PASSES[backend]:

@@ -154,11 +154,11 @@ class BackendPlan:
     batch_buckets: tuple[int, ...] = ()
 
     def profiles_of(self, variant: EngineVariant) -> tuple[ProfileSpec, ...]:
-        """Return the shapes of one graph; an unrolled draft takes the one or two tokens that begin a round."""
-        if variant != "unrolled":
+        """Return the shapes of one graph; what drafts several tokens takes the one or two that begin a round."""
+        if variant not in ("unrolled", "whole"):
             return self.profiles
         first = self.profiles[0]
-        return (ProfileSpec("burst", first.batch, (1, 1, 2), (1, 1, 1)),)
+        return (ProfileSpec("burst" if variant == "unrolled" else "round", first.batch, (1, 1, 2), (1, 1, 1)),)
 
 
 @dataclass(frozen=True)

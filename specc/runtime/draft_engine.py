@@ -93,12 +93,12 @@ def round_runner_from_bundle(
     """
     if draft is None or not isinstance(manifest.draft, ModelDraftSpec):
         return None
+    engine = whole_engine(manifest)
+    if engine is not None:
+        beside = Companions(caches_of=target, draft_caches_of=draft, stream_of=target)
+        return runner_from_engine(bundle, engine, threads, beside)
     if manifest.draft.steps != "whole":
         return round_from_runners(target, draft, manifest.limits.max_gamma)
-    for engine in manifest.engines:
-        if engine.variant == "whole":
-            beside = Companions(caches_of=target, draft_caches_of=draft, stream_of=target)
-            return runner_from_engine(bundle, engine, threads, beside)
     raise SpeccError(
         "SPC713",
         f"{bundle / MANIFEST_FILE} engines",
@@ -106,6 +106,11 @@ def round_runner_from_bundle(
         "draft.steps whole needs an engine that drafts and verifies in one call",
         "build the bundle again",
     )
+
+
+def whole_engine(manifest: Manifest) -> EngineSpec | None:
+    """Return the engine that drafts and verifies in one call, None where the manifest has none."""
+    return next((engine for engine in manifest.engines if engine.variant == "whole"), None)
 
 
 def drafter_from_engine(

@@ -58,7 +58,12 @@ def step_costs_from_bundle(bundle: Path) -> MeasuredCosts:
         certificate = record_from_file(Certificate, file)
     except SpeccError as error:
         raise _damaged(file, error.got) from None
-    costs = (*certificate.step_costs, *certificate.draft_step_costs, *certificate.burst_step_costs)
+    costs = (
+        *certificate.step_costs,
+        *certificate.draft_step_costs,
+        *certificate.burst_step_costs,
+        *certificate.round_step_costs,
+    )
     if certificate.schema != CERTIFICATE_SCHEMA:
         raise _damaged(file, f"schema {certificate.schema}, this runtime reads {CERTIFICATE_SCHEMA}")
     if any(cost.batch < 1 or cost.tokens < 1 or cost.seconds <= 0 for cost in costs):
@@ -69,6 +74,7 @@ def step_costs_from_bundle(bundle: Path) -> MeasuredCosts:
         target=table_from_step_costs(certificate.step_costs),
         draft=table_from_step_costs(certificate.draft_step_costs),
         burst=table_from_step_costs(certificate.burst_step_costs),
+        whole=table_from_step_costs(certificate.round_step_costs),
     )
 
 
