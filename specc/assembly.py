@@ -25,12 +25,15 @@ from specc.bundle.store import Store
 from specc.checkpoint.chat_template import TEMPLATE_FILE
 from specc.checkpoint.hf_tokenizer import TOKENIZER_FILE
 from specc.deploy.write import write_deployment
+from specc.errors import SpeccBug
 from specc.plan.make import plan_text
 from specc.plan.plan import PLAN_FILE, Plan
 from specc.speculation.modes import MODES
 from specc.version import __version__
 
 TOKENIZER_FOLDER: Final = "tokenizer"
+# The engine of target and draft together, among those of one role each.
+WHOLE_STEP: Final = "whole step"
 
 
 def write_bundle(
@@ -54,9 +57,10 @@ def write_bundle(
         specs += [dataclasses.replace(engine, file=f"{made.place}/{engine.file}") for engine in made.engines]
         checkpoints += made.checkpoints
         if made.timing_cache:
-            timing_caches[made.engines[0].role] = made.timing_cache
+            whole = made.engines[0].variant == "whole"
+            timing_caches[WHOLE_STEP if whole else made.engines[0].role] = made.timing_cache
         for name in made.files:
-            store.place(made_folder / name, folder / made.place / name)
+            place_once(made_folder / name, folder / made.place / name, store)
     for name in (TOKENIZER_FILE, TEMPLATE_FILE):
         if (tokenizer / name).is_file():
             store.place(tokenizer / name, folder / TOKENIZER_FOLDER / name)
@@ -68,6 +72,18 @@ def write_bundle(
     manifest = dataclasses.replace(manifest, checkpoints=tuple(checkpoints))
     (folder / MANIFEST_FILE).write_text(text_from_record(manifest), encoding="utf-8")
     return manifest
+
+
+def place_once(source: Path, destination: Path, store: Store) -> None:
+    """Place a file of an engine; the whole step's weights are those of the other engines, under the same names.
+
+    Raises:
+        SpeccBug: another file has that name.
+    """
+    if not destination.exists():
+        store.place(source, destination)
+    elif store.digests.sha256(source) != store.digests.sha256(destination):
+        raise SpeccBug(f"two engines have different files of the name {destination.name}")
 
 
 def manifest_from_plan(

@@ -3,7 +3,8 @@
     recipe.yaml -> Recipe -> source checkpoint -> Plan -> weights -> graphs -> engines -> bundle -> certificate
                                                        -> checkpoint for TensorRT-LLM -> bundle
 
-A draft model goes the same way from its own source to its own engine or checkpoint, beside the target's.
+A draft model goes the same way from its own source to its own engine or checkpoint, beside the target's. An engine that
+drafts and verifies in one call is composed of the graphs of both.
 
 Each stage is one call below. What it makes lies in the content-addressed store under a key of everything that shaped
 it, so a killed build resumes and a changed gamma writes no weights again. After the Plan nothing is decided.
@@ -11,12 +12,12 @@ it, so a killed build resumes and a changed gamma writes no weights again. After
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from specc.assembly import write_bundle
+from specc.assembly import WHOLE_STEP, write_bundle
 from specc.backends import CHECKPOINT_BACKENDS, ENGINE_BACKENDS
 from specc.backends.aids import BuildAids, kernels_for_plan, timings_of_machine
 from specc.backends.backend import Calibrated
@@ -40,8 +41,10 @@ from specc.checkpoint.tokenizer_files import write_tokenizer
 from specc.deploy.write import write_deployment
 from specc.errors import SpeccBug
 from specc.inputs import Inputs, calibration_texts, draft_inputs, lock_from_plan, reads_no_weight
-from specc.lower.graphs import lowered_in_folder, write_graphs
+from specc.lower.graphs import lowered_for_engines, lowered_in_folder, write_graphs
+from specc.lower.lowered import Lowered
 from specc.lower.weights import weight_bytes, write_weights
+from specc.lower.whole_step import write_whole_step
 from specc.plan.calibration import calibrated_rule, calibration_of_plan
 from specc.plan.choices import choices_from_recipe
 from specc.plan.draft import build_plan_of_draft
@@ -138,11 +141,15 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
         models = (inputs, *draft_inputs(inputs, sources, recipe, request.recipe.parent))
         if lacks or not compiles:
             lowered = tuple(lowered_from_plan(model) for model in models)
+            if makes_whole_step(plan):
+                whole_graph_from_graphs(*models)
             if lacks:
                 raise built_elsewhere(plan, lacks, request.kernels, store, progress)
             return BuildResult(plan, lowered[0], changed=True, pending=pending_files(lock))
         tokenizer = tokenizer_from_source(inputs)  # first: nothing before this has built it, and compiling takes long
         engines = tuple(compiled_from_plan(model) for model in models)
+        if makes_whole_step(plan):
+            engines += (whole_engine_from_graphs(*models),)
         if request.stop_after == "compile":
             return BuildResult(plan, engines[0], changed=True)
         gate = recipe.place("require", "min_speedup")
@@ -274,23 +281,60 @@ def graphs_from_plan(inputs: Inputs) -> Path:
     return inputs.store.obtain(inputs.keys.graphs, produce, f"graphs of {inputs.plan.name}")
 
 
+def makes_whole_step(plan: Plan) -> bool:
+    """Return whether an engine drafts and verifies in one call."""
+    return plan.draft_model is not None and plan.draft_model.graph.whole
+
+
+def whole_graph_from_graphs(target: Inputs, draft: Inputs) -> Path:
+    """Store the graph of a whole step, composed of the target's and the draft's, over the weights of both."""
+    plan, place = target.plan, target.store.place
+
+    def produce(folder: Path) -> None:
+        write_whole_step(plan, graphs_from_plan(target), graphs_from_plan(draft), folder, place)
+
+    return target.store.obtain(target.keys.whole_graph(draft.keys), produce, f"whole step of {plan.name}")
+
+
 def engines_from_graphs(inputs: Inputs) -> Path:
-    """Store the engines that the back end compiles, by the timings of a lock file where it names some."""
+    """Store the engines that the back end compiles of a model's own graphs."""
+    graph = inputs.plan.graph
+    return compiled_graphs(
+        inputs, graph.role, inputs.keys.engines, lambda: lowered_for_engines(graphs_from_plan(inputs), graph)
+    )
+
+
+def whole_engine_from_graphs(target: Inputs, draft: Inputs) -> Path:
+    """Store the engine of a whole step."""
+    key = partial(target.keys.whole_engine, draft.keys)
+    return compiled_graphs(target, WHOLE_STEP, key, lambda: lowered_in_folder(whole_graph_from_graphs(target, draft)))
+
+
+def compiled_graphs(
+    inputs: Inputs, name: str, key: Callable[[Mapping[str, str], str], str], lowered: Callable[[], Lowered]
+) -> Path:
+    """Store the engines of lowered graphs, by the timings of a lock file where it names some.
+
+    Args:
+        inputs: of the model whose plan decides.
+        name: that a lock file has their timings under.
+        key: of the store, from what of the machine shapes the engines and the digest of pinned timings.
+        lowered: makes the graphs, where the store has no engines of them.
+    """
     plan, store = inputs.plan, inputs.store
     backend = ENGINE_BACKENDS[plan.backend.name]
-    here, pinned = backend.here(), inputs.pinned.get(plan.graph.role, "")
-    found = store.find(inputs.keys.engines(here)) if pinned else None
+    here, pinned = backend.here(), inputs.pinned.get(name, "")
+    found = store.find(key(here, "")) if pinned else None
     if found is not None and engines_in_folder(found).timing_cache == pinned:
         return found
     timings = timings_of_machine(store, here, pinned or None)
 
     def produce(folder: Path) -> None:
-        lowered = lowered_in_folder(graphs_from_plan(inputs))
         aids = BuildAids(inputs.kernels, timings)
-        engines = backend.engines_from_lowered(lowered, plan, folder, store.place, inputs.progress, aids=aids)
+        engines = backend.engines_from_lowered(lowered(), plan, folder, store.place, inputs.progress, aids=aids)
         write_engine_list(engines, folder, "" if timings is None else timings.digest)
 
-    return store.obtain(inputs.keys.engines(here, pinned), produce, f"engines of {plan.name}")
+    return store.obtain(key(here, pinned), produce, f"{name} engines of {plan.name}")
 
 
 def tokenizer_from_source(inputs: Inputs) -> Path:

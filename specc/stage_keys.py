@@ -77,6 +77,14 @@ class StageKeys:
         }
         return self._key("graphs", parts)
 
+    def whole_graph(self, draft: StageKeys) -> str:
+        """Key of the graph that is composed of this target's and a draft's."""
+        return self._key("whole step", {"target": self.graphs, "draft": draft.graphs})
+
+    def whole_engine(self, draft: StageKeys, here: Mapping[str, str], timing_cache: str = "") -> str:
+        """Key of the engine of that graph; the rest as of `engines`."""
+        return self._built_key("engines", self._engine_parts(self.whole_graph(draft), here, timing_cache))
+
     def engines(self, here: Mapping[str, str], timing_cache: str = "") -> str:
         """Key of the engines: the graphs, the profiles, the SMs, and what of the machine shapes them.
 
@@ -84,16 +92,18 @@ class StageKeys:
             here: see `EngineBackend.here`.
             timing_cache: digest of the timings that a lock file asks for.
         """
+        return self._built_key("engines", self._engine_parts(self.graphs, here, timing_cache))
+
+    def _engine_parts(self, graphs: str, here: Mapping[str, str], timing_cache: str) -> dict[str, Any]:
         backend = self._plan.backend
         timeless = replace(backend, builder=replace(backend.builder, seconds=None))
-        parts = {
-            "graphs": self.graphs,
+        return {
+            "graphs": graphs,
             "backend": json_from_record(timeless),
             "here": dict(here),
             "kernels": self._lock.kernels if self._plan.graph.verification == "plugin" else "",
             "timing_cache": timing_cache,
         }
-        return self._built_key("engines", parts)
 
     def part(self, file: str) -> str:
         """Key of one file of a checkpoint: sources, the model, how it is laid out. Not gamma, not the limits."""

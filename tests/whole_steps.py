@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from specc.backends.onnxruntime import OnnxRuntimeBackend
-from specc.backends.tensorrt import TensorRtBackend
+from specc.backends.tensorrt import spec_from_lowered
+from specc.backends.tensorrt_rows import TENSORRT_RTX
 from specc.bundle.drafts import ModelDraftSpec
 from specc.bundle.manifest import EngineSpec, LimitsSpec, Manifest
 from specc.catalog.capabilities import BACKENDS
@@ -113,6 +114,6 @@ def rtx_specs(folder: Path, acceptance: str, draft: str = "near", **graph: Any) 
     specs = {}
     for name, plan in (("target", target), ("draft", drafting), ("whole", target)):
         for one in lowered[name].graphs:
-            spec = TensorRtBackend()._spec(one, plan, f"{name}/{one.file}")
+            spec = spec_from_lowered(one, plan, TENSORRT_RTX, f"{name}/{one.file}")
             specs[spec.role, spec.variant] = spec
     return WholeEngines(folder, specs, target, drafting)

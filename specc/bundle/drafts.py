@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 SESSION_TOKENS: Final = 1 << 16
+DraftSteps: TypeAlias = Literal["single", "unrolled", "whole"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class ModelDraftSpec:
     model: str
     scheme: str
     context: int
-    steps: Literal["single", "unrolled", "whole"] = "single"
+    steps: DraftSteps = "single"
 
 
 @dataclass(frozen=True)

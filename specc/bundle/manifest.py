@@ -17,7 +17,7 @@ MANIFEST_DIGEST_FILE: Final = "manifest.sha256"
 REPORT_FILE: Final = "report.html"
 SCHEMA_VERSION: Final = 1
 ABI_MAJOR: Final = 1
-ABI_MINOR: Final = 3
+ABI_MINOR: Final = 4
 
 TensorDtype: TypeAlias = Literal["f32", "f16", "bf16", "i64", "i32", "bool"]
 Dimension: TypeAlias = int | str

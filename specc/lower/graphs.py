@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,7 @@ from specc.lower.place import Place
 from specc.lower.safetensors_file import FileTensor
 from specc.lower.stored_weights import StoredWeight, refused_by_disk, written_tensors
 from specc.lower.weights import weights_in_folder
-from specc.plan.plan import Plan
+from specc.plan.plan import GraphPlan, Plan
 from specc.progress import silent
 
 LOWERED_FILE: Final = "lowered.json"
@@ -81,6 +81,13 @@ def lowered_in_folder(folder: Path) -> Lowered:
     """Read what `write_graphs` wrote."""
     found = record_from_file(LoweredList, folder / LOWERED_FILE)
     return Lowered(folder, found.graphs, found.weight_files)
+
+
+def lowered_for_engines(folder: Path, graph: GraphPlan) -> Lowered:
+    """Read the graphs that become engines of the model's own."""
+    lowered = lowered_in_folder(folder)
+    kept = tuple(one for one in lowered.graphs if one.variant in graph.engine_variants)
+    return replace(lowered, graphs=kept)
 
 
 def write_model(model: ir.Model, path: Path) -> None:

@@ -153,6 +153,7 @@ class CostModel(RoundCosts):
         context: cached tokens of a row.
         chunk: prompt tokens of one prefill call.
         even: calls of the target are padded to an even number of tokens (`numerics: invariant`).
+        whole: drafts are made in the call that verifies them.
     """
 
     target: ModelShape
@@ -161,6 +162,7 @@ class CostModel(RoundCosts):
     context: int
     chunk: int
     even: bool = False
+    whole: bool = False
 
     def ar_seconds(self, batch: int) -> float:
         """Return the seconds of one AR step."""
@@ -180,7 +182,12 @@ class CostModel(RoundCosts):
         overhead = self.device.overheads.round
         if self.draft is None:
             return overhead
-        return overhead + draft_seconds(self.draft, self.device, batch, gamma, context=self.context)
+        apart = not self.whole
+        return overhead + draft_seconds(self.draft, self.device, batch, gamma, context=self.context, apart=apart)
+
+    def round_seconds(self, batch: int, gamma: int) -> float:
+        """Return the seconds of one round of `gamma` drafts a row and their verification."""
+        return self.verify_seconds(batch, gamma) + self.drafting_seconds(batch, gamma)
 
     def ttft_seconds(self) -> tuple[float, float]:
         """Return the seconds to the first token of `context` prompt tokens: of AR, and with the draft's prefill."""

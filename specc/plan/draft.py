@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from specc.bundle.drafts import (
     DraftSpec,
+    DraftSteps,
     HeadDraftSpec,
     ModelDraftSpec,
     NgramDraftSpec,
@@ -29,7 +30,16 @@ from specc.plan.plan import DraftPlan, GraphPlan, Plan, TargetPlan
 from specc.plan.profiles import draft_profiles
 from specc.plan.same_tokens import check_same_tokens
 from specc.plan.weights import QuantizedModel, stored_bits, weights_from_choice
-from specc.recipe.models import Eagle3Draft, HeadDraft, ModelDraft, NgramDraft, NoDraft, SelfDraft, SuffixDraft
+from specc.recipe.models import (
+    DraftChoice,
+    Eagle3Draft,
+    HeadDraft,
+    ModelDraft,
+    NgramDraft,
+    NoDraft,
+    SelfDraft,
+    SuffixDraft,
+)
 from specc.recipe.schema import Recipe
 
 
@@ -138,18 +148,18 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
     context = min(limits.max_length, facts.max_position_embeddings)
     facts, model_notes = model_for_bundle(inputs.recipe, "draft", choices.backend, facts, context)
     static = choices.backend.static_capacity
-    model = inputs.recipe.draft if isinstance(inputs.recipe.draft, ModelDraft) else None
-    wanted = model is not None and model.steps == "unrolled"
-    unrolled = wanted and limits.default_gamma > 1  # one draft is what a single call makes
-    steps = limits.default_gamma if unrolled else 1
+    wanted = wanted_steps(inputs.recipe.draft)
+    form = steps_form(wanted, limits)
+    steps = 1 if form == "single" else limits.default_gamma
     capacity = draft_capacity(context, limits.prefill_chunk, steps)
     graph = replace(
         _draft_graph(inputs.graph),
         compute_dtype=choices.draft_support.compute_dtype,
         capacity=capacity if static else None,
         capacity_buckets=(capacity,) if static else buckets_from_capacity(capacity),
-        variants=("main", "unrolled") if unrolled else ("main",),
+        variants=("main",) if form == "single" else ("main", "unrolled"),
         steps=steps,
+        whole=form == "whole",
         weights=weights_from_choice(
             QuantizedModel(
                 inputs.recipe,
@@ -166,7 +176,7 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
         else (),
     )
     return DraftDecision(
-        spec=ModelDraftSpec("model", source.uri, choices.draft_scheme, context, "unrolled" if unrolled else "single"),
+        spec=ModelDraftSpec("model", source.uri, choices.draft_scheme, context, form),
         model=DraftPlan(
             model=TargetPlan(source.uri, choices.draft_scheme, facts, source.tokens),
             graph=graph,
@@ -179,22 +189,35 @@ def _standalone(inputs: DraftInputs) -> DraftDecision:
             compute_dtype=graph.compute_dtype,
             cache_dtype=graph.compute_dtype,
             steps=steps,
-            unrolled=unrolled,
+            form_of_steps=form,
         ),
         notes=(
             *model_notes,
             *_context_notes(context, limits),
             *_padding_notes(inputs.facts, facts),
-            *_unrolled_notes(steps, wanted=wanted),
+            *_steps_notes(steps, wanted, form),
         ),
     )
 
 
-def _unrolled_notes(steps: int, *, wanted: bool) -> tuple[str, ...]:
-    if not wanted:
+def wanted_steps(draft: DraftChoice) -> DraftSteps:
+    """Return how many drafts a call is to make, by the recipe."""
+    return draft.steps if isinstance(draft, ModelDraft) else "single"
+
+
+def steps_form(wanted: DraftSteps, limits: LimitsSpec) -> DraftSteps:
+    """Return how many drafts a call makes: a single one where a request begins with one, or with none."""
+    least = 2 if wanted == "unrolled" else 1  # a single call makes one draft, but verifies none
+    return wanted if limits.default_gamma >= least else "single"
+
+
+def _steps_notes(steps: int, wanted: DraftSteps, form: DraftSteps) -> tuple[str, ...]:
+    if wanted == "single":
         return ()
-    if steps == 1:
-        return ("draft steps: single calls; a request starts with one draft, so unrolled calls would make no more.",)
+    if form == "single":
+        return (f"draft steps: single calls; a request starts with one draft or none, so {wanted} saves nothing.",)
+    if form == "whole":
+        return (f"draft steps: {steps} drafts and their verification in one call where all rows of a step draft.",)
     return (f"draft steps: {steps} drafts in one call where a row wants most of them, single calls elsewhere.",)
 
 

@@ -17,7 +17,7 @@ from specc.plan.head import head_from_recipe
 from specc.plan.limits import Lengths, lengths_from_recipe
 from specc.plan.memory import Demand, ModelDemand, memory_from_demand
 from specc.plan.model_support import model_for_bundle
-from specc.plan.outlook import NOTHING_GIVEN, Given, Models, outlook_from_models
+from specc.plan.outlook import NOTHING_GIVEN, Given, Models, cost_model, outlook_from_models
 from specc.plan.plan import PLAN_SCHEMA, BackendPlan, BuilderPlan, Fit, GraphPlan, Plan, TargetPlan, WeightRow
 from specc.plan.prediction import Outlook, Prediction
 from specc.plan.profiles import batch_buckets, profiles_from_limits
@@ -29,6 +29,7 @@ from specc.plan.trtllm_plan import TrtllmPlan
 from specc.plan.typical import acceptance_notes, typical_from_recipe
 from specc.plan.unfit import unfit_error
 from specc.plan.weights import QuantizedModel, cache_scale_notes, quantization_notes, stored_bits, weights_from_choice
+from specc.plan.whole_step import whole_step_notes
 from specc.recipe.models import SelfDraft
 from specc.recipe.schema import Recipe
 
@@ -66,6 +67,8 @@ def plan_from_recipe(
     trtllm = trtllm_from_recipe(recipe, choices, pair, lengths.limits, prediction)
     demand = demand_of_trtllm(_demand(choices, facts, graph, draft, lengths), trtllm)
     fit = _checked_fit(recipe, choices, demand)
+    model = cost_model(recipe, _models(recipe, choices, facts, graph, draft), lengths.limits, given)
+    pays = whole_step_notes(model, demand, lengths.limits.default_gamma, choices.gpu.memory_bytes)
     notes = (*choices.notes, *lengths.notes, *model_notes, *acceptance_notes(recipe), *sampling_notes)
     notes += _scheme_notes(source, choices.scheme, graph) if trtllm is None else trtllm_notes(recipe, trtllm)
     if trtllm is None:
@@ -82,7 +85,7 @@ def plan_from_recipe(
         sampling=sampling,
         runtime=_runtime(recipe),
         memory=memory_from_demand(demand),
-        notes=(*notes, *head_notes, *draft.notes, *_feature_notes(recipe, choices), *_certify_notes(recipe)),
+        notes=(*notes, *head_notes, *draft.notes, *pays, *_feature_notes(recipe, choices), *_certify_notes(recipe)),
         recipe=recipe.model_dump(mode="json"),
         draft_model=draft.model,
         fit=fit,
@@ -109,6 +112,7 @@ def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, graph: GraphPla
         target=shape_from_facts(facts, choices.scheme, cache, graph.format_of),
         draft=drafting,
         draft_kind=recipe.draft.kind,
+        whole=model is not None and model.graph.whole,
     )
 
 

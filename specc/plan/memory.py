@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from specc.bundle.drafts import DraftSteps
 from specc.bundle.manifest import AcceptanceMode, LimitsSpec
 from specc.catalog.dtypes import DTYPES
 from specc.catalog.runtime_memory import RUNTIME_MEMORY
@@ -49,7 +50,7 @@ class ModelDemand:
         compute_dtype, cache_dtype: of activations, and of keys and values.
         form: what the facts are of.
         steps: drafts of one call of a draft model.
-        unrolled: there is a second engine of several steps.
+        form_of_steps: `unrolled`: there is a second engine of several steps; `whole`: one that also verifies them.
         gpus: how many share it where they are not the bundle's.
     """
 
@@ -60,7 +61,7 @@ class ModelDemand:
     cache_dtype: str
     form: Form = "decoder"
     steps: int = 1
-    unrolled: bool = False
+    form_of_steps: DraftSteps = "single"
     gpus: int | None = None
 
 
@@ -102,8 +103,10 @@ def memory_from_demand(demand: Demand) -> tuple[MemoryItem, ...]:
     draft = demand.draft
     if draft is not None:
         own = [*_weights(demand, draft), *_state(demand, draft, "draft")]
-        if draft.unrolled:
+        if draft.form_of_steps == "unrolled":
             own.append(_unrolled(own))
+        if draft.form_of_steps == "whole":
+            own.append(_whole([*items, *own]))
         items += [replace(item, name=f"draft {item.name}") for item in own]
         if draft.form == "eagle3":
             items.append(_taps(demand))
@@ -223,6 +226,12 @@ def _unrolled(items: list[MemoryItem]) -> MemoryItem:
     copied = sum(item.bytes for item in items if item.name.startswith("weights") or item.name == "kv cache")
     detail = "weights once more, caches during a call"
     return MemoryItem("unrolled engine", copied, detail, "weights")
+
+
+def _whole(items: list[MemoryItem]) -> MemoryItem:
+    """Count what an engine that drafts and verifies holds of both models: weights, which no engine shares."""
+    copied = sum(item.bytes for item in items if item.name.startswith("weights") or item.name == "rotary tables")
+    return MemoryItem("whole-step engine", copied, "weights of target and draft once more", "weights")
 
 
 def _taps(demand: Demand) -> MemoryItem:

@@ -36,11 +36,13 @@ class Models:
         target: of the target.
         draft: of the model that drafts; None for drafters without one.
         draft_kind: the drafter.
+        whole: drafts are made in the call that verifies them.
     """
 
     target: ModelShape
     draft: ModelShape | None
     draft_kind: str
+    whole: bool = False
 
 
 NOTHING_GIVEN: Final = Given()
@@ -60,19 +62,7 @@ def outlook_from_models(recipe: Recipe, models: Models, limits: LimitsSpec, give
         limits: of the bundle.
         given: measurements in place of priors and data sheets.
     """
-    device = _device(recipe, given.machine)
-    model = (
-        None
-        if device is None
-        else CostModel(
-            models.target,
-            models.draft,
-            device,
-            typical_context(limits),
-            limits.prefill_chunk,
-            even=recipe.numerics == "invariant",
-        )
-    )
+    model = cost_model(recipe, models, limits, given)
     asked = Asked(
         draft_kind=models.draft_kind,
         workload=workload_from_name(recipe.workload),
@@ -87,6 +77,16 @@ def outlook_from_models(recipe: Recipe, models: Models, limits: LimitsSpec, give
     if model is None or not isinstance(outlook, Prediction):
         return outlook
     return replace(outlook, calls=calls_from_model(model, limits, outlook.best_drafting_gamma))
+
+
+def cost_model(recipe: Recipe, models: Models, limits: LimitsSpec, given: Given) -> CostModel | None:
+    """Return what prices the calls of the recipe's models; None for a CPU that was never measured."""
+    device = _device(recipe, given.machine)
+    if device is None:
+        return None
+    context, chunk = typical_context(limits), limits.prefill_chunk
+    even = recipe.numerics == "invariant"
+    return CostModel(models.target, models.draft, device, context, chunk, even=even, whole=models.whole)
 
 
 def _device(recipe: Recipe, machine: Machine | None) -> Device | None:

@@ -79,6 +79,8 @@ class GraphPlan:
             vocab_size.
         head: `native` where the library multiplies by the head, `fused` where a kernel of specc does, without logits.
         early_layers: layers after which a call of the main variant may end and draft (draft kind `self`); 0: none may.
+        whole: of a draft: its unrolled graph becomes part of an engine that drafts and verifies in one call, and no
+            engine of its own.
     """
 
     compute_dtype: Literal["f32", "f16", "bf16"]
@@ -97,6 +99,7 @@ class GraphPlan:
     support: int = DRAFT_SUPPORT
     early_layers: int = 0
     head: HeadLowering = "native"
+    whole: bool = False
 
     def weight_row(self, name: str) -> WeightRow | None:
         """Return how the weight of a canonical name is quantized; None where it stays a float."""
@@ -112,6 +115,11 @@ class GraphPlan:
     def calibrated_method(self) -> QuantizationMethod | None:
         """The method of its rows that looks at activations, None where none does; planning allows one."""
         return next((row.method for row in self.weights if row.method in CALIBRATED_METHODS), None)
+
+    @property
+    def engine_variants(self) -> tuple[EngineVariant, ...]:
+        """The variants that become engines of this model's own."""
+        return tuple(variant for variant in self.variants if not (self.whole and variant == "unrolled"))
 
     def steps_of(self, variant: EngineVariant) -> int:
         """Return the drafts of one call of a variant's graph."""

@@ -9,6 +9,7 @@ from specc.bundle.manifest import LimitsSpec
 from specc.catalog.capabilities import BACKENDS
 from specc.catalog.schemes import bits_by_class
 from specc.checkpoint.facts import ModelFacts
+from specc.plan.draft import steps_form, wanted_steps
 from specc.plan.fit import fit_from_demand
 from specc.plan.limits import lengths_from_recipe
 from specc.plan.memory import Demand, ModelDemand, memory_from_demand
@@ -150,9 +151,9 @@ def demand_from_recipe(recipe: Recipe, facts: Facts, limits: LimitsSpec) -> Dema
         own = target if recipe.draft.scheme is None else _model(recipe, recipe.draft, facts.target)
         draft = replace(own, form="eagle3")
     elif isinstance(recipe.draft, ModelDraft) and facts.draft is not None:
-        unrolled = recipe.draft.steps == "unrolled" and limits.default_gamma > 1
-        steps = limits.default_gamma if unrolled else 1
-        draft = replace(_model(recipe, recipe.draft, facts.draft), steps=steps, unrolled=unrolled)
+        form = steps_form(wanted_steps(recipe.draft), limits)
+        steps = 1 if form == "single" else limits.default_gamma
+        draft = replace(_model(recipe, recipe.draft, facts.draft), steps=steps, form_of_steps=form)
     acceptance = next(mode for mode in MODES if mode == recipe.acceptance)
     layers = min(recipe.draft.layers, facts.target.num_hidden_layers) if isinstance(recipe.draft, SelfDraft) else 0
     return Demand(target, draft, limits, recipe.gpu.count, backend_of_recipe(recipe), acceptance, early_layers=layers)

@@ -89,8 +89,8 @@ def _without_tokens(demand: Demand, setting: Setting, available: int) -> Iterato
     draft = demand.draft
     if draft is None or draft.form == "eagle3":
         return
-    if draft.unrolled:
-        single = replace(demand, draft=replace(draft, unrolled=False, steps=1))
+    if draft.form_of_steps != "single":
+        single = replace(demand, draft=replace(draft, form_of_steps="single", steps=1))
         yield Change(("draft.steps=single",), single, "a call for each draft: drafting takes longer")
     for scheme in _smaller_schemes(demand, draft, setting):
         changed = replace(demand, draft=_with_scheme(draft, scheme))

@@ -54,7 +54,14 @@ def call_seconds(shape: ModelShape, device: Device, batch: int, tokens: int, con
 
 
 def draft_seconds(
-    shape: ModelShape, device: Device, batch: int, calls: int, *, context: int, rows_per_call: int = 1
+    shape: ModelShape,
+    device: Device,
+    batch: int,
+    calls: int,
+    *,
+    context: int,
+    rows_per_call: int = 1,
+    apart: bool = True,
 ) -> float:
     """Return the predicted seconds of drafting: calls of the draft model, one after the other.
 
@@ -65,10 +72,11 @@ def draft_seconds(
         calls: how many.
         context: cached tokens of each row.
         rows_per_call: tokens of each row; more than 1 only in trees.
+        apart: each is a call of its own, and not a part of the target's.
     """
     overheads = device.overheads
     work = work_seconds(shape, device, batch, rows_per_call, context)
-    return calls * (overheads.draft_call + overheads.layer * shape.layers + work)
+    return calls * ((overheads.draft_call if apart else 0.0) + overheads.layer * shape.layers + work)
 
 
 def prefill_seconds(shape: ModelShape, device: Device, prompt: int, chunk: int) -> float:

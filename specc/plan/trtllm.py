@@ -180,9 +180,9 @@ def _draft_plan(
     source = pair.draft_source
     if not isinstance(choice, ModelDraft) or pair.draft is None or choices.draft_scheme is None or source is None:
         return None
-    if choice.steps == "unrolled":
+    if choice.steps != "single":
         why = "TensorRT-LLM loops over single steps of the draft itself"
-        raise refused(recipe, ("draft", "steps"), "steps unrolled", why, "steps: single, or remove it")
+        raise refused(recipe, ("draft", "steps"), f"steps {choice.steps}", why, "steps: single, or remove it")
     if min(limits.max_length, pair.draft.max_position_embeddings) < limits.max_length:
         got = f"a draft of {pair.draft.max_position_embeddings} positions for texts of {limits.max_length}"
         why = "TensorRT-LLM does not draft past the draft's own length"

@@ -137,10 +137,11 @@ class ModelDraft(ModelChoice):
     """A standalone draft model with the target's tokenizer."""
 
     kind: Literal["model"] = Field(description="a smaller model of the same tokenizer drafts.")
-    steps: Literal["single", "unrolled"] = Field(
+    steps: Literal["single", "unrolled", "whole"] = Field(
         default="single",
         description="`single` takes a call a draft; `unrolled` adds an engine of gamma.default drafts a call, with the "
-        "draft's weights once more in memory (docs/drafting.md).",
+        "draft's weights once more in memory; `whole` one that also verifies them, with the weights of both models "
+        "once more (docs/drafting.md).",
     )
     support: Support | None = Field(default=None, description=SUPPORT)
 

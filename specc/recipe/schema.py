@@ -319,6 +319,13 @@ class Recipe(Choice):
                 "the unrolled engine makes gamma.default drafts in one call, and a single call makes one",
                 "steps: single, or a gamma.default of at least 2",
             )
+        if isinstance(draft, ModelDraft) and draft.steps == "whole" and self.numerics == "invariant":
+            raise contradiction(
+                "draft.steps",
+                "steps is whole, and numerics are invariant",
+                "a whole step verifies as many tokens whatever its batch, and invariant calls have an even number",
+                "steps: unrolled or single, or numerics: fastest",
+            )
         return self
 
     def _weighs_drafts(self) -> bool:

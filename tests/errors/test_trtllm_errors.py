@@ -104,6 +104,7 @@ def test_what_the_serve_flow_does_not_take(line: str, got: str) -> None:
     [
         ("target: {model: m, kv_cache: fp8}", {}, "caches of fp8 beside weights of bf16"),
         ("draft: {kind: model, model: d, steps: unrolled}", {}, "steps unrolled"),
+        ("draft: {kind: model, model: d, steps: whole}", {}, "steps whole"),
         ("draft: {kind: model, model: d, scheme: bf16, revision: x}", {"vocab_size": 49408}, "vocabularies of 49408"),
         ("limits: {max_input: 2048, max_output: 1024}", {}, ""),
         ("workload: chat", {"family": "phi3"}, "family phi3"),

@@ -93,6 +93,40 @@ def test_an_unrolled_draft_has_a_variant_of_gamma_steps_and_room_for_them() -> N
     assert "draft unrolled engine" not in [item.name for item in single.memory]
 
 
+def test_a_whole_step_lowers_the_unrolled_draft_and_builds_no_engine_of_it() -> None:
+    keys = {"gamma": {"max": 8, "default": 5}, "gpu": "rtx-4090"}
+    plan = planned(**keys, draft={"kind": "model", "model": "d", "steps": "whole"})
+    assert isinstance(plan.draft, ModelDraftSpec)
+    assert plan.draft.steps == "whole"
+    assert plan.draft_model is not None
+    graph = plan.draft_model.graph
+    assert (graph.variants, graph.engine_variants, graph.steps, graph.whole) == (
+        ("main", "unrolled"),
+        ("main",),
+        5,
+        True,
+    )
+    assert [profile.tokens for profile in plan.backend.profiles_of("whole")] == [(1, 1, 2)]
+    sizes = {item.name: item.bytes for item in plan.memory}
+    copied = sum(size for name, size in sizes.items() if "weights" in name or "rotary tables" in name)
+    assert sizes["draft whole-step engine"] == copied
+    one = planned(gamma={"max": 8, "default": 1}, draft={"kind": "model", "model": "d", "steps": "whole"})
+    assert one.draft_model is not None
+    assert (one.draft_model.graph.steps, one.draft_model.graph.whole) == (1, True)
+    none = planned(gamma=0, draft={"kind": "model", "model": "d", "steps": "whole"})
+    assert none.draft_model is not None
+    assert (none.draft_model.graph.variants, none.draft_model.graph.whole) == (("main",), False)
+    assert any("so whole saves nothing" in note for note in none.notes)
+
+
+def test_the_drafts_of_a_whole_step_cost_no_calls_of_their_own() -> None:
+    """By the cost model; the prediction of a plan is about the engines that it builds."""
+    keys = {"gamma": {"max": 8, "default": 4}, "gpu": "rtx-4090"}
+    plans = [planned(**keys, draft={"kind": "model", "model": "d", "steps": steps}) for steps in ("single", "whole")]
+    apart, whole = ([line.speedup.mid for line in plan.prediction.gammas] for plan in plans)  # type: ignore[union-attr]
+    assert all(one < other for one, other in zip(apart, whole, strict=True))
+
+
 def plan_of_layers(layers: int, target: StatedSource | None = None) -> Plan:
     recipe = Recipe.model_validate({**BASE, "draft": {"kind": "self", "layers": layers}})
     return plan_from_recipe(recipe, target or StatedSource())

@@ -53,14 +53,17 @@ def sizes(preview: Preview) -> dict[str, int]:
     return {item.name: item.bytes for item in preview.memory}
 
 
+STEPS = ("single", "unrolled", "whole")
+
+
 def random_demand(rng: np.random.Generator) -> Demand:
     def model(facts: ModelFacts) -> ModelDemand:
         scheme = str(rng.choice(list(SCHEMES)))
         cache = str(rng.choice(["f16", "bf16", "fp8"]))
-        return ModelDemand(facts, scheme, bits_by_class(scheme), "f16", cache, unrolled=bool(rng.integers(2)))
+        return ModelDemand(facts, scheme, bits_by_class(scheme), "f16", cache, form_of_steps=STEPS[rng.integers(3)])
 
     target = [LLAMA_70B, LLAMA_8B, QWEN3_1_7B, SMOLLM2_FACTS][rng.integers(4)]
-    drafts = [None, model(SMALL), replace(model(target), form="eagle3", unrolled=False)]
+    drafts = [None, model(SMALL), replace(model(target), form="eagle3", form_of_steps="single")]
     gamma = int(rng.integers(0, 13))
     limits = preview_limits(gamma, int(rng.choice([64, 128, 512, 2048])), int(rng.integers(gamma + 2, 8192)))
     backend = str(rng.choice(list(RUNTIME_MEMORY)))
