@@ -334,7 +334,8 @@ def compiled_graphs(
         engines = backend.engines_from_lowered(lowered(), plan, folder, store.place, inputs.progress, aids=aids)
         write_engine_list(engines, folder, "" if timings is None else timings.digest)
 
-    return store.obtain(key(here, pinned), produce, f"{name} engines of {plan.name}")
+    kind = "engines" if name == plan.graph.role else f"{name} engines"
+    return store.obtain(key(here, pinned), produce, f"{kind} of {plan.name}")
 
 
 def tokenizer_from_source(inputs: Inputs) -> Path:
