@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from specc.errors import SpeccError
 from specc.recipe.shorthand import mapping_from_shorthand
 from specc.recipe.tree import Mark, Path, Tree, field_from_path, printable, tree_from_text
+
+STEP: Final = re.compile(r"""("[^"]*"|'[^']*'|[^.]*)\.""")
+"""A key on the way, and the dot behind it."""
+STATED: Final = re.compile(r"""((?:"[^"]*"|'[^']*'|[^"'=])*)(=)(.*)""", re.DOTALL)
+"""Keys, `=`, value."""
 
 
 def tree_with_override(tree: Tree, override: str) -> Tree:
@@ -14,13 +20,15 @@ def tree_with_override(tree: Tree, override: str) -> Tree:
 
     Args:
         tree: a recipe; its top is a mapping.
-        override: `key=value`; nested keys are joined by dots and the value is YAML. An empty value is null.
+        override: `key=value`; nested keys are joined by dots, one that has dots or `=` itself stands in quotes, and the
+            value is YAML. An empty value is null.
 
     Raises:
         SpeccError: SPC109 no such form, SPC102 or SPC103 the value is not YAML.
     """
-    key, separator, text = override.partition("=")
-    path = tuple(key.strip().split("."))
+    stated = STATED.fullmatch(override)
+    key, separator, text = stated.groups() if stated is not None else override.partition("=")
+    path = tuple(_unquoted(step) for step in STEP.findall(key.strip() + "."))
     if not separator or not all(path):
         raise SpeccError(
             "SPC109",
@@ -37,6 +45,11 @@ def tree_with_override(tree: Tree, override: str) -> Tree:
     marks |= {path[:n]: Mark(place, None, order) for n in range(1, len(path)) if path[:n] not in marks}
     marks |= {(*path, *below): Mark(place, mark.text, order + mark.order) for below, mark in new.marks.items()}
     return Tree(_replaced(tree.value, path, 0, new.value), marks)
+
+
+def _unquoted(step: str) -> str:
+    quoted = len(step) > 1 and step[0] == step[-1] and step[0] in "\"'"
+    return step[1:-1] if quoted else step
 
 
 def _replaced(value: Any, path: tuple[str, ...], depth: int, new: Any) -> Any:  # noqa: ANN401 - YAML values

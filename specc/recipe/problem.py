@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -16,7 +16,7 @@ from specc.errors import SpeccError
 from specc.recipe.choice import CONTRADICTION
 from specc.recipe.names import UNKNOWN_NAME
 from specc.recipe.schema import Recipe
-from specc.recipe.tree import Path, Tree, field_from_path, printable
+from specc.recipe.tree import OVERRIDE, Path, Tree, field_from_path, printable
 
 # Fields with a shorthand take more than pydantic's word for the mapping says.
 _FORMS: Final[dict[Path, str]] = {
@@ -112,7 +112,10 @@ def _unknown_key(problem: _Problem) -> SpeccError:
     key, parent = str(problem.path[-1]), problem.path[:-1]
     known = _known_keys(parent, problem.tree.value)
     why = f"`{field_from_path(parent)}` has {', '.join(known)}" if parent else f"a recipe has {', '.join(known)}"
-    return problem.error("SPC104", f"unknown key {_quoted(key)}", why, _nearest(key, known) or "remove the key")
+    fix = _nearest(key, known) or "remove the key"
+    if "overrides" in parent and problem.tree.place(problem.path).startswith(OVERRIDE):
+        fix = """a name of weights that has dots stands in quotes: --set 'target.overrides."model.layers.*"=w8a16'"""
+    return problem.error("SPC104", f"unknown key {_quoted(key)}", why, fix)
 
 
 def _missing_key(problem: _Problem) -> SpeccError:
@@ -218,8 +221,12 @@ def _value_at(value: Any, path: Path) -> Any:  # noqa: ANN401 - an unchecked YAM
 
 def _model_at(path: Path, value: Any) -> type[BaseModel] | None:  # noqa: ANN401 - an unchecked YAML value
     """Return the model that describes the mapping at the path; the draft's kind picks among several."""
-    model: type[BaseModel] = Recipe
+    model: type[BaseModel] | None = Recipe
+    of_any_key: type[BaseModel] | None = None  # behind a mapping of free names, as `overrides`
     for depth, step in enumerate(path):
+        if model is None:
+            model, of_any_key = of_any_key, None
+            continue
         field = model.model_fields.get(str(step))
         if field is None:
             return None
@@ -231,7 +238,7 @@ def _model_at(path: Path, value: Any) -> type[BaseModel] | None:  # noqa: ANN401
         picked = [m for m in models if len(models) == 1 or get_args(m.model_fields["kind"].annotation) == (kind,)]
         if not picked:
             return None
-        model = picked[0]
+        model, of_any_key = (None, picked[0]) if get_origin(field.annotation) is dict else (picked[0], None)
     return model
 
 

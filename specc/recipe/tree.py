@@ -68,8 +68,9 @@ def printable(text: str) -> str:
 
 
 def field_from_path(path: Path) -> str:
-    """Return a path as people write it: `backend.compute_capabilities[0]`."""
-    return printable("".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix("."))
+    """Return a path as people write it: `backend.compute_capabilities[0]`, `target.overrides."model.layers.*"`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f'."{step}"' if "." in step else f".{step}" for step in path)
+    return printable("".join(steps).removeprefix("."))
 
 
 class _CoreLoader(yaml.SafeLoader):

@@ -251,6 +251,26 @@ def test_overrides_that_cannot_be_applied(override: str, place: str, got: str) -
     assert (error.code, error.place, error.got) == ("SPC109", place, got)
 
 
+def test_an_override_of_names_that_have_dots() -> None:
+    stated = """target.overrides."model.layers.*.mlp.down_proj"={name: w8a16, group_size: 64}"""
+    recipe = recipe_from_text(GOOD, "r.yaml", (stated, "target.overrides.'lm.a=b'=f16", "target.overrides.head=f16"))
+    chosen = {name: (scheme.name, scheme.group_size) for name, scheme in recipe.target.overrides.items()}
+    assert chosen == {"model.layers.*.mlp.down_proj": ("w8a16", 64), "lm.a=b": ("f16", None), "head": ("f16", None)}
+    error = refused(GOOD, "target.overrides.model.layers=w8a16")
+    assert (error.code, error.place) == ("SPC104", "--set target.overrides.model.layers")
+    assert error.why == "`target.overrides.model` has name, group_size, zero_point, granularity, method"
+    assert """stands in quotes: --set 'target.overrides."model.layers.*"=w8a16'""" in error.fix
+
+
+def test_an_unknown_key_of_a_scheme_among_overrides_names_the_known_ones() -> None:
+    text = GOOD.replace("scheme: f32", "scheme: f32, overrides: {head: {name: f16, group: 3}}")
+    error = refused(text)
+    assert (error.code, error.why) == (
+        "SPC104", "`target.overrides.head` has name, group_size, zero_point, granularity, method"
+    )  # fmt: skip
+    assert error.fix == "did you mean group_size?"
+
+
 @pytest.mark.parametrize(
     ("override", "code", "place"),
     [
@@ -259,6 +279,7 @@ def test_overrides_that_cannot_be_applied(override: str, place: str, got: str) -
         ("gamma={max: x}", "SPC106", "--set gamma.max"),
         ("gamma=]", "SPC102", "--set gamma"),
         ("gamma={max: 1, max: 2}", "SPC103", "--set gamma max"),
+        ('target.overrides."model.layers.0.*"=w99', "SPC107", '--set target.overrides."model.layers.0.*".name'),
     ],
 )
 def test_errors_in_overrides_name_the_option(override: str, code: str, place: str) -> None:
