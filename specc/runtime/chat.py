@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from jinja2 import TemplateError
 from jinja2.ext import Extension
 from jinja2.nodes import Node
 from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from specc.errors import SpeccError
+from specc.runtime.bounded_jinja import BoundedEnvironment, bounded_text
 
 Message: TypeAlias = Mapping[str, Any]
+MAX_INDENT: Final = 64
 
 # What a template's own arithmetic on unexpected messages raises, beside jinja2's errors.
 _FAILURES = (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
@@ -44,12 +45,13 @@ class ChatTemplate:
     """
 
     def __init__(self, source: str, place: str, special_tokens: Mapping[str, str]) -> None:
-        environment = ImmutableSandboxedEnvironment(
+        environment = BoundedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, "jinja2.ext.loopcontrols"]
         )
-        environment.filters["tojson"] = _tojson
+        environment.add_filter("tojson", _tojson)
         environment.globals["raise_exception"] = _raise_exception
         environment.globals["strftime_now"] = _strftime_now
+        self._environment = environment
         self._place = place
         self._special_tokens = dict(special_tokens)
         try:
@@ -65,11 +67,14 @@ class ChatTemplate:
             add_generation_prompt: end with what makes the assistant answer.
 
         Raises:
-            SpeccError: SPC710 the template refused the messages or failed on them.
+            SpeccError: SPC710 the template refused the messages, failed on them, or takes too much time or memory.
         """
         try:
-            return self._template.render(
-                messages=list(messages), add_generation_prompt=add_generation_prompt, **self._special_tokens
+            self._environment.work = 0
+            return bounded_text(
+                self._template.generate(
+                    messages=list(messages), add_generation_prompt=add_generation_prompt, **self._special_tokens
+                )
             )
         except _FAILURES as error:
             raise self._refusal(error) from None
@@ -87,6 +92,8 @@ class ChatTemplate:
 def _tojson(
     value: object, *, indent: int | None = None, ensure_ascii: bool = False, sort_keys: bool = False
 ) -> str:  # jinja2's own filter escapes HTML
+    if indent is not None and indent > MAX_INDENT:
+        raise TemplateError(f"tojson indents by {indent}, at most {MAX_INDENT} is possible")
     return json.dumps(value, indent=indent, ensure_ascii=ensure_ascii, sort_keys=sort_keys)
 
 
