@@ -100,6 +100,10 @@ def test_capacity_follows_the_length_and_keeps_what_is_used(runner: OnnxRuntimeR
     assert runner.caches.capacity == 128, "rows in use were dropped"
     step(runner, text[:, :5], [0, 0])
     runner.reserve(2, 10)
+    assert runner.caches.capacity == 128, "one bucket more than needed was given up"
+    runner.reserve(2, 130)
+    assert runner.caches.capacity > 128
+    runner.reserve(2, 10)
     assert runner.caches.capacity == 64
     out = step(runner, text[:, 5:9], [5, 5])["logits"]
     step(plain, text[:, :5], [0, 0])
