@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ from specc.pipeline import BuildRequest, build
 from specc.progress import silent
 from tests.tensorrt_builder import STEPS, Machine
 from tests.tensorrt_case import built, objects
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_interrupts() -> Iterator[None]:
+    """Give Ctrl-C its usual meaning: a shell starts what runs in its background with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def failed(request: BuildRequest, tmp_path: Path, *overrides: str) -> BaseException:

@@ -53,7 +53,7 @@ def test_the_ids_are_those_of_the_engines_apart(engines, acceptance, capturable,
         with Session(manifest, target, draft_runner=draft, round_runner=rounds if whole else None) as session:
             answers = session.generate(*requests())
             texts.append([(a.token_ids, a.statistics.proposed, a.statistics.accepted) for a in answers])
-            assert (device.counts.get("execute whole", 0) >= 10) == whole
+            assert (device.counts.get("execute whole", 0) > 0) == whole
             if not whole:
                 rounds.close()
         assert device.live_blocks == 0
