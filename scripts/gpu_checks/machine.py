@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from gpu_checks.card_bundles import CardBundles, card_bundles
 from gpu_checks.driver import Card, CudaDriver, cuda_driver
 from gpu_checks.outcome import LackingError
 from gpu_checks.products import Product, torch_product
@@ -74,6 +75,7 @@ class Scale:
         repeats: of a measurement; the median counts.
         soak: launches that look for races.
         flush_bytes: written before each measurement, so that nothing is in the second-level cache.
+        tokens: of a generation.
     """
 
     vocabularies: tuple[int, ...] = (32000, 50257)
@@ -86,6 +88,7 @@ class Scale:
     repeats: int = 15
     soak: int = 1000
     flush_bytes: int = 1 << 30
+    tokens: int = 64
 
 
 @dataclass
@@ -101,6 +104,7 @@ class Machine:
         torch_device: where torch puts tensors.
         assemble: an assembled kernel from PTX text and its GPU.
         new_product: makes the product of matrices that a fused head is compared with.
+        new_bundles: builds the bundles of the card and of the reference.
     """
 
     out: Path
@@ -111,6 +115,7 @@ class Machine:
     torch_device: str = "cuda"
     assemble: Callable[[str, KernelTarget], bytes] = assembled
     new_product: Callable[[CudaDriver], Product] = torch_product
+    new_bundles: Callable[[Path, str, Path | None], CardBundles] = card_bundles
     _start: float = field(default_factory=time.monotonic)
 
     @cached_property
@@ -122,6 +127,14 @@ class Machine:
     def card(self) -> Card:
         """Facts of the card."""
         return self.driver.card()
+
+    def card_bundles(self) -> CardBundles:
+        """Return the bundles of the card and of the reference, built where they are not there.
+
+        Raises:
+            LackingError: nothing here builds or runs them.
+        """
+        return self.new_bundles(self.out, self.card.compute_capability, self.kernels)
 
     def product(self) -> Product:
         """Return the product of matrices.

@@ -33,6 +33,9 @@ _ROWS: Final = (
     Section("lmhead", "lmhead", 45, "does the head pay as one kernel with its partials"),
     Section("thresholds", "thresholds", 45, "is the barrier of row_thresholds enough, and what does the kernel cost"),
     Section("capture", "capture", 30, "can a verification be captured into a CUDA graph"),
+    Section("engines", "engines", 150, "are the engine's tokens those of ONNX Runtime, and speculation's those of AR"),
+    Section("step_costs", "step_costs", 60, "what does a step cost, by rows and tokens"),
+    Section("speed", "speed", 60, "how much faster is speculation than AR decoding"),
     Section("launcher", "launcher", 60, "do the kernels run through Triton's own launcher as well"),
 )
 

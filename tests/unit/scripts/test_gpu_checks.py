@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import importlib.util
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,25 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from gpu_checks.card_bundles import CardBundles, backend_for, card_bundles
 from gpu_checks.driver import CudaDriver
 from gpu_checks.launches import Buffer
 from gpu_checks.machine import Machine, Scale, assembled
 from gpu_checks.one import outcome_from_check
 from gpu_checks.outcome import LackingError, Outcome
 from gpu_checks.sections import SECTIONS
+from specc.bundle.certificate import StepCost
+from specc.cli.main import status_from_arguments
 from specc.plugin.targets import KERNEL_TARGETS
+from specc.runtime import Session
 from tests.cuda_double import CudaDouble
 from tests.fake_kernels import fake_assembled, fake_kernels
+from tests.tiny_models import TinyLlama, llama_folder
 
 # A program of Triton's interpreter takes tens of milliseconds.
 SMALL = Scale(
     vocabularies=(48, 53), sequences=2, vocabulary=1040, batches=(1,), gamma=1, hidden_sizes=(32,), head_rows=(2,),
-    repeats=1, soak=2, flush_bytes=1 << 12,
+    repeats=1, soak=2, flush_bytes=1 << 12, tokens=16,
 )  # fmt: skip
 
 
@@ -41,6 +47,33 @@ class HostProduct:
             for b in (hidden, weight)
         ]
         self.driver.upload(logits.address, (read[0] @ read[1].T).astype(ml_dtypes.bfloat16))
+
+
+RECIPE = """\
+recipe: 1
+name: {name}
+target: {{model: {model}}}
+draft: ngram
+gamma: {{max: 4, default: 3}}
+gpu: cpu
+limits: {{max_batch: 2, max_input: 64, max_output: 64, prefill_chunk: 16}}
+certify: off
+"""
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return bundles of ONNX Runtime that stand for the card's, by what the card does wrong, and for the reference."""
+    root = tmp_path_factory.mktemp("bundles")
+    for name, seed in (("right", 1), ("wrong", 2)):
+        llama_folder(root / name, TinyLlama(seed=seed))
+    made = {}
+    for name, model in (("reference", "right"), ("", "right"), ("engine", "wrong")):
+        recipe = root / f"b{name}.yaml"
+        recipe.write_text(RECIPE.format(name=f"b{name}", model=model))
+        assert status_from_arguments(["build", str(recipe), "--out", str(root / "out")]) == 0
+        made[name] = root / "out" / f"b{name}"
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +93,71 @@ def run(name: str, machine: Machine) -> Outcome:
     return outcome_from_check(name, module.check, machine)
 
 
+ON_ENGINES = ("engines", "step_costs", "speed")
+
+
+def with_engines(kernels: Path, bundles: dict[str, Path], wrong: str = "") -> Machine:
+    """Return a machine whose card runs a bundle of ONNX Runtime."""
+    found = CardBundles(bundles[wrong], bundles["reference"])
+    return replace(machine(kernels, CudaDouble()), new_bundles=lambda *_: found)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SECTIONS)
+@pytest.mark.parametrize("name", ON_ENGINES)
+def test_a_section_of_engines_passes_where_all_is_right(name: str, kernels: Path, bundles: dict[str, Path]) -> None:
+    outcome = run(name, with_engines(kernels, bundles))
+    assert (outcome.status, outcome.reason) == ("passed", ""), outcome
+    assert len(outcome.findings) >= 4
+
+
+@pytest.mark.slow
+def test_an_engine_with_other_tokens_than_the_reference_fails(kernels: Path, bundles: dict[str, Path]) -> None:
+    outcome = run("engines", with_engines(kernels, bundles, "engine"))
+    assert outcome.status == "failed"
+    assert "prompt of 5: the reference's own" in outcome.reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["engines", "speed"])
+def test_speculation_that_changes_an_id_fails(
+    name: str, kernels: Path, bundles: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate = Session.generate
+
+    def spoiled(self: Session, prompts: Any, params: Any) -> Any:
+        made = generate(self, prompts, params)
+        if params.mode == "spec":
+            made = [replace(one, token_ids=(one.token_ids[0] + 1, *one.token_ids[1:])) for one in made]
+        return made
+
+    monkeypatch.setattr(Session, "generate", spoiled)
+    outcome = run(name, with_engines(kernels, bundles))
+    assert outcome.status == "failed"
+    assert "ids of speculation are AR's" in outcome.reason
+
+
+@pytest.mark.slow
+def test_step_costs_of_no_time_fail(kernels: Path, bundles: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("gpu_checks.checks.step_costs")
+    costs = (StepCost(1, 1, 1e-3), StepCost(1, 5, 0.0))
+    monkeypatch.setattr(module, "measure_step_costs", lambda *_given, **_named: costs)
+    assert "T(B 1, S 5)" in run("step_costs", with_engines(kernels, bundles)).reason
+
+
+def test_what_lacks_for_engines_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    lacking = {"tensorrt"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in lacking else found(name))
+    with pytest.raises(LackingError, match=r"tensorrt is not installed; tensorrt-rtx does not serve SM 9\.0"):
+        card_bundles(tmp_path, "9.0", None)
+    assert backend_for("8.9") == "tensorrt-rtx"
+    lacking.add("gguf")
+    with pytest.raises(LackingError, match="its reader, the package gguf, is not installed"):
+        card_bundles(tmp_path, "8.9", None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in SECTIONS if name not in ON_ENGINES])
 def test_a_section_passes_where_all_is_right(name: str, kernels: Path) -> None:
     double = CudaDouble()
     outcome = run(name, machine(kernels, double))
