@@ -51,6 +51,7 @@ class CudaDouble:
     recorded: list[Callable[[], None]] | None = None
     nanoseconds: int = 0
     launches: int = 0
+    leaked: int = 0
     _next: int = 1 << 44
 
     def __getattr__(self, name: str) -> Any:
@@ -120,7 +121,7 @@ class CudaDouble:
 
     def _cuMemGetInfo_v2(self, free: Any, total: Any) -> int:
         total._obj.value = 1 << 34
-        free._obj.value = (1 << 34) - sum(map(len, self.blocks.values()))
+        free._obj.value = (1 << 34) - sum(map(len, self.blocks.values())) - self.leaked
         return 0
 
     def _cuMemAlloc_v2(self, address: Any, nbytes: Any) -> int:

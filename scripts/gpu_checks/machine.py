@@ -76,6 +76,7 @@ class Scale:
         soak: launches that look for races.
         flush_bytes: written before each measurement, so that nothing is in the second-level cache.
         tokens: of a generation.
+        shape_changes: of one execution context.
     """
 
     vocabularies: tuple[int, ...] = (32000, 50257)
@@ -89,6 +90,7 @@ class Scale:
     soak: int = 1000
     flush_bytes: int = 1 << 30
     tokens: int = 64
+    shape_changes: int = 10_000
 
 
 @dataclass

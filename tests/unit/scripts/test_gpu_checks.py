@@ -11,6 +11,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 
 from gpu_checks.card_bundles import CardBundles, backend_for, card_bundles
@@ -19,6 +20,7 @@ from gpu_checks.launches import Buffer
 from gpu_checks.machine import Machine, Scale, assembled
 from gpu_checks.one import outcome_from_check
 from gpu_checks.outcome import LackingError, Outcome
+from gpu_checks.plugin_engine import OTHER_HASH, verification_model
 from gpu_checks.sections import SECTIONS
 from specc.bundle.certificate import StepCost
 from specc.cli.main import status_from_arguments
@@ -27,11 +29,12 @@ from specc.runtime import Session
 from tests.cuda_double import CudaDouble
 from tests.fake_kernels import fake_assembled, fake_kernels
 from tests.tiny_models import TinyLlama, llama_folder
+from tests.trt_verification_double import FakeTensorRt, Library
 
 # A program of Triton's interpreter takes tens of milliseconds.
 SMALL = Scale(
     vocabularies=(48, 53), sequences=2, vocabulary=1040, batches=(1,), gamma=1, hidden_sizes=(32,), head_rows=(2,),
-    repeats=1, soak=2, flush_bytes=1 << 12, tokens=16,
+    repeats=1, soak=2, flush_bytes=1 << 12, tokens=16, shape_changes=12,
 )  # fmt: skip
 
 
@@ -156,8 +159,72 @@ def test_what_lacks_for_engines_is_said(tmp_path: Path, monkeypatch: pytest.Monk
         card_bundles(tmp_path, "8.9", None)
 
 
+ON_TENSORRT = ("plugin", "leak", "timings")
+
+
+def run_on_tensorrt(name: str, kernels: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -> Outcome:
+    """Run a section that builds engines of the verification."""
+    double, library = CudaDouble(wrong=wrong), Library()
+    trt = FakeTensorRt(double, library)
+    module = importlib.import_module(f"gpu_checks.checks.{name}")
+    monkeypatch.setattr(module, "tensorrt", lambda: trt)
+    monkeypatch.setattr(module, "plugin_library", lambda: library)
+    if name == "timings":
+        monkeypatch.setattr(module, "library_of_other_source", lambda _trt: library)
+    outcome = run(name, machine(kernels, double))
+    assert not double.blocks
+    return outcome
+
+
+@pytest.mark.parametrize("name", ON_TENSORRT)
+def test_a_section_of_tensorrt_passes_where_all_is_right(
+    name: str, kernels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = run_on_tensorrt(name, kernels, monkeypatch)
+    assert (outcome.status, outcome.reason) == ("passed", ""), outcome
+    found = {finding.what: finding for finding in outcome.findings}
+    if name == "plugin":
+        assert found["64 KB"].value == "refused"
+        assert found["assembled kernels: sequences that differ"].met
+    if name == "timings":
+        assert found["with another hash of the source"].note.endswith("timed anew")
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "reason"),
+    [
+        ("plugin", "engine", "rejection, as a CUDA graph: sequences that differ"),
+        ("plugin", "graph", "coupled, as a CUDA graph: sequences that differ"),
+        ("leak", "leak", "executions of changing shapes: memory lost"),
+        ("timings", "timings", "the same again"),
+    ],
+)
+def test_a_section_of_tensorrt_fails_where_it_is_wrong(
+    name: str, wrong: str, reason: str, kernels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = run_on_tensorrt(name, kernels, monkeypatch, wrong)
+    assert outcome.status == "failed"
+    assert reason in outcome.reason
+
+
+@pytest.mark.parametrize("name", ON_TENSORRT)
+def test_without_tensorrt_a_section_says_so(name: str, kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    outcome = run(name, machine(kernels, CudaDouble()))
+    assert (outcome.status, outcome.reason) == ("skipped", "the package tensorrt is not installed")
+
+
+def test_operators_of_another_source_have_other_names_in_a_whole_file(kernels: Path) -> None:
+    here = machine(kernels, CudaDouble())
+    true, other = (onnx.load_from_string(verification_model(here, "coupled", source)) for source in (None, OTHER_HASH))
+    names = [{node.op_type for node in model.graph.node if "_" in node.op_type} for model in (true, other)]
+    assert {name.split("_")[0] for name in names[0]} == {name.split("_")[0] for name in names[1]}
+    assert all(name.endswith("_ffffffffffff") for name in names[1])
+    assert not names[0] & names[1]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in SECTIONS if name not in ON_ENGINES])
+@pytest.mark.parametrize("name", [name for name in SECTIONS if name not in (*ON_ENGINES, *ON_TENSORRT)])
 def test_a_section_passes_where_all_is_right(name: str, kernels: Path) -> None:
     double = CudaDouble()
     outcome = run(name, machine(kernels, double))
