@@ -126,7 +126,7 @@ def test_spc309_groups_that_do_not_divide_are_named_with_what_does() -> None:
 
 def test_spc310_an_override_that_fits_nothing_names_the_matrices() -> None:
     error = refused("target={model: m, scheme: w4a16, overrides: {mlp.down: f32}}")
-    assert (error.code, error.place) == ("SPC310", "--set target.overrides.mlp.down")
+    assert (error.code, error.place) == ("SPC310", '--set target.overrides."mlp.down"')
     assert "model.layers.*.mlp.down_proj" in error.why
     assert error.fix.startswith("one of head, embedding, first_layer, last_layer")
 
