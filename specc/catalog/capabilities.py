@@ -9,7 +9,7 @@ A recipe that names no back end gets the first row that runs on its GPU, so what
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from specc.bundle.manifest import AcceptanceMode, HardwareCompatibility
@@ -82,7 +82,8 @@ class BackendRow:
         fixed_shapes: whether a runtime is to keep to few shapes, an execution context for each number of rows.
         makes: `engines` over graphs of specc's own, or a `checkpoint` that another program loads.
         several_gpus: whether one model may be split over GPUs.
-        cache_dtypes: of caches, beside the compute dtype.
+        caches: dtypes of caches beside the compute dtype, with the SMs they run on.
+        refused_caches: those that it could be thought to run, with the reason.
     """
 
     name: BackendName
@@ -93,6 +94,7 @@ class BackendRow:
     schemes: dict[str, SchemeSupport]
     refused_schemes: dict[str, str]
     refused_features: dict[ModelFeature, str]
+    refused_caches: dict[str, str]
     acceptance: tuple[AcceptanceMode, ...]
     plugin_acceptance: tuple[AcceptanceMode, ...]
     draft_kinds: tuple[str, ...]
@@ -102,12 +104,12 @@ class BackendRow:
     default_prefill_chunk: int
     default_support: int
     whole_support: bool
+    caches: dict[str, tuple[str, ...]] = field(default_factory=dict)
     hardware_compatibility: tuple[HardwareCompatibility, ...] = ()
     builder_limits: bool = False
     fixed_shapes: bool = False
     makes: Literal["engines", "checkpoint"] = "engines"
     several_gpus: bool = False
-    cache_dtypes: tuple[str, ...] = ()
     quantized_embedding: bool = False
     invariant: bool = False
 
@@ -134,6 +136,12 @@ _CPU_CASTS: Final = (
     "ONNX Runtime computes it on CPUs through casts around float32 arithmetic: no faster than f32, and less exact"
 )
 
+_CPU_CACHES: Final = "ONNX Runtime's attention reads keys and values as floats of its activations' dtype on CPUs"
+_TRT_CACHES: Final = (
+    "TensorRT-RTX 1.7 updates caches in place as float32, float16 or bfloat16 only (`cache has type FP8 but must have "
+    "type Float, Half, or BFloat16`)"
+)
+
 BACKENDS: Final[dict[str, BackendRow]] = {
     "onnxruntime": BackendRow(
         name="onnxruntime",
@@ -152,6 +160,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "bf16": "ONNX Runtime has no bfloat16 arithmetic on CPUs",
         },
         refused_features={},
+        refused_caches={"fp8": _CPU_CACHES, "int8": _CPU_CACHES},
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
         plugin_acceptance=(),
         draft_kinds=("ngram", "suffix", "none", "model", "self"),
@@ -186,6 +195,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "a mixture of experts": "sending tokens to their experts needs NonZero, which TensorRT-RTX does not have",
             "soft-capped attention scores": "TensorRT-RTX's Attention takes no softcap",
         },
+        refused_caches={"fp8": _TRT_CACHES, "int8": _TRT_CACHES},
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
         plugin_acceptance=(),
         draft_kinds=("ngram", "suffix", "none", "model"),
@@ -213,6 +223,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         },
         refused_schemes={"f32": "TensorRT-LLM's fused attention has no float32"},
         refused_features={},
+        refused_caches={"int8": "TensorRT-LLM then switches paged-context attention off without a word"},
         acceptance=("greedy", "coupled", "rejection"),
         plugin_acceptance=(),
         draft_kinds=("ngram", "none", "model", "eagle3", "mtp", "pard", "dflash", "dspark"),
@@ -224,7 +235,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         whole_support=False,
         makes="checkpoint",
         several_gpus=True,
-        cache_dtypes=("fp8",),
+        caches={"fp8": _LLM[2:]},
     ),
     "tensorrt": BackendRow(
         name="tensorrt",
@@ -248,6 +259,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "a mixture of experts": "its graphs are those of tensorrt-rtx, which lacks NonZero for experts",
             "soft-capped attention scores": "its graphs are those of tensorrt-rtx, whose Attention takes no softcap",
         },
+        refused_caches=dict.fromkeys(("fp8", "int8"), f"its graphs are those of tensorrt-rtx: {_TRT_CACHES}"),
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
         plugin_acceptance=("greedy", "coupled", "rejection"),
         draft_kinds=("ngram", "suffix", "none", "model"),

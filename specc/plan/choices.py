@@ -173,11 +173,34 @@ def _scheme(
         own = "scheme" if role == "target" else f"{role}.scheme"
         notes.append(f"{own} {scheme}: the recipe states none, and {backend.name} runs it unquantized.")
     support = _support(recipe, role, backend, scheme, capabilities)
-    caches = (support.compute_dtype, *backend.cache_dtypes)
-    if choice.kv_cache not in (None, *caches):
-        got = f"caches of {choice.kv_cache} under {support.compute_dtype} activations"
-        raise _unbuilt(recipe, (role, "kv_cache"), got, f"kv_cache: {' or '.join(caches)}, or remove it")
+    _check_cache(recipe, role, choice.kv_cache, backend=backend, support=support, capabilities=capabilities)
     return scheme, support
+
+
+def _check_cache(
+    recipe: Recipe,
+    role: str,
+    cache: str | None,
+    *,
+    backend: BackendRow,
+    support: SchemeSupport,
+    capabilities: tuple[str, ...],
+) -> None:
+    """Refuse caches of a dtype that the back end does not keep on these SMs, by name."""
+    if cache in (None, support.compute_dtype):
+        return
+    runs = [support.compute_dtype, *(name for name, sms in backend.caches.items() if set(capabilities) <= set(sms))]
+    if cache in runs:
+        return
+    place, fix = recipe.place(role, "kv_cache"), f"kv_cache: {' or '.join(runs)}, or remove it"
+    missing = [sm for sm in capabilities if sm not in backend.caches.get(cache, ())]
+    if cache in backend.caches:
+        why = f"{backend.name} keeps them on SM {', '.join(backend.caches[cache])}"
+        raise SpeccError("SPC302", place, f"caches of {cache} for SM {', '.join(missing)}", why, fix)
+    got = f"caches of {cache} on {backend.name}, under {support.compute_dtype} activations"
+    if cache in backend.refused_caches:
+        raise SpeccError("SPC302", place, got, backend.refused_caches[cache], fix)
+    raise _unbuilt(recipe, (role, "kv_cache"), got, fix)
 
 
 def _support(
