@@ -60,7 +60,7 @@ def planned_from_request(request: PlanRequest, given: Given) -> Plan | Preview:
     given = _with_acceptance(given, request)
     if refused is None and request.config is None and request.draft_config is None:
         sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
-        return plan_from_recipe(recipe, sources.target, sources.draft, given)
+        return plan_from_recipe(recipe, sources.target, sources.of_draft, given)
     return preview_from_recipe(recipe, _facts(request, recipe, refused), given, _reason(recipe))
 
 
