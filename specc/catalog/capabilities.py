@@ -3,7 +3,8 @@
 Measured with ONNX Runtime 1.32 and TensorRT-RTX 1.7.1; a row changes only with a measurement. TensorRT's row is not
 measured: it has the graphs of TensorRT-RTX, whose importer of ONNX it shares, on the SMs that it is published to run
 on. Sources, looked up on 2026-11-30: Model Optimizer's support matrix, whose formats it deploys (fp4: Blackwell and
-later; fp8: Ada and later; int4 weights: Ampere and later), and the release notes of 10.14.1 for SM 10.3.
+later; fp8: Ada and later; int4 weights: Ampere and later), and the release notes of 10.14.1 for SM 10.3. TensorRT-LLM
+on SM 10.3: its page of supported hardware (B300, GB300), which names no version.
 A recipe that names no back end gets the first row that runs on its GPU, so what was never run stands last.
 """
 
@@ -131,7 +132,7 @@ _FP4_RTX: Final = (WeightFormat("fp4_e2m1", "group", 16, zero_point=False, scale
 
 _RTX: Final = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
 _TRT: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
-_LLM: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
+_LLM: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
 _CPU_CASTS: Final = (
     "ONNX Runtime computes it on CPUs through casts around float32 arithmetic: no faster than f32, and less exact"
 )

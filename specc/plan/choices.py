@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -142,7 +143,9 @@ def _compute_capabilities(recipe: Recipe, backend: BackendRow, gpu: GpuRow) -> t
             place = recipe.place("backend", "compute_capabilities", i)
             raise _wrong_capability(place, backend, f"SM {capability}", "remove it")
     if own not in backend.compute_capabilities:
-        raise _wrong_capability(recipe.place("gpu", "name"), backend, f"{gpu.name} (SM {own})", _other_gpus())
+        others = sorted(row.name for row in BACKENDS.values() if own in row.compute_capabilities)
+        fix = " or ".join(f"backend: {name}" for name in others) or _other_gpus()
+        raise _wrong_capability(recipe.place("gpu", "name"), backend, f"{gpu.name} (SM {own})", fix, others)
     if stated is not None and own not in stated:
         got = f"SM {', '.join(stated) or '(none)'} for {gpu.name}, which has SM {own}"
         place = recipe.place("backend", "compute_capabilities")
@@ -152,9 +155,10 @@ def _compute_capabilities(recipe: Recipe, backend: BackendRow, gpu: GpuRow) -> t
     return tuple(sm for sm in backend.compute_capabilities if sm in (stated or (own,)))
 
 
-def _wrong_capability(place: str, backend: BackendRow, got: str, fix: str) -> SpeccError:
+def _wrong_capability(place: str, backend: BackendRow, got: str, fix: str, others: Sequence[str] = ()) -> SpeccError:
     allowed = ", ".join(backend.compute_capabilities)
-    why = f"{backend.name} runs on SM {allowed}; {backend.elsewhere}"
+    elsewhere = f"{' and '.join(others)} can serve this GPU" if others else backend.elsewhere
+    why = f"{backend.name} runs on SM {allowed}; {elsewhere}"
     return SpeccError("SPC303", place, f"{backend.name} for {got}", why, fix)
 
 

@@ -140,7 +140,15 @@ def test_tensorrt_rtx_refuses_data_centre_gpus_by_name(gpu: str, sm: str) -> Non
     assert error.got == f"tensorrt-rtx for {gpu} (SM {sm})"
     assert "SM 7.5, 8.0, 8.6, 8.9, 12.0, 12.1" in error.why
     assert "tensorrt and tensorrt-llm" in error.why
-    assert "gpu: cpu" in error.fix
+    # of SM 8.7 no other back end is known
+    assert ("gpu: cpu" if sm == "8.7" else "backend: tensorrt or backend: tensorrt-llm") in error.fix
+
+
+def test_a_refused_gpu_is_sent_to_the_back_ends_that_serve_it() -> None:
+    assert refused("backend={name: onnxruntime}", "gpu=b300").code == "SPC303"
+    error = refused("backend={name: tensorrt-llm}", "gpu=gb10")
+    assert error.why.endswith("tensorrt-rtx can serve this GPU")
+    assert error.fix == "backend: tensorrt-rtx"
 
 
 @pytest.mark.parametrize(
