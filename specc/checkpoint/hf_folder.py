@@ -15,7 +15,7 @@ from specc.checkpoint.safetensors_header import PLAIN_ENCODINGS
 from specc.checkpoint.shards import INDEX_FILE, headers_from_folder
 from specc.checkpoint.source import Float32Array, TensorHeader
 from specc.checkpoint.tensor_set import WITHOUT_EFFECT
-from specc.checkpoint.tensor_views import renamed_tensors, split_fused
+from specc.checkpoint.tensor_views import head_within_embedding, renamed_tensors, split_fused
 from specc.checkpoint.token_facts import tokens_from_values
 from specc.checkpoint.tokenizer_parts import TokenizerParts
 from specc.checkpoint.values import values_from_json_file
@@ -49,7 +49,7 @@ def checkpoint_from_folder(
     stored = renamed_tensors(headers_from_folder(folder), family)
     quantization = quantization_from_config(config, folder)
     packed = packed_headers(stored, quantization)
-    headers = split_fused(packed.headers, family, sizes_from_config(config, family))
+    headers = head_within_embedding(split_fused(packed.headers, family, sizes_from_config(config, family)))
     facts = facts_from_config(config, headers, parts.known_ids)
     for header in headers.values():
         if (

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from specc.catalog.families import FamilyRow
 from specc.checkpoint.source import TensorHeader
+from specc.checkpoint.tensor_set import EMBEDDING, HEAD
 from specc.errors import SpeccError
 
 
@@ -64,6 +65,18 @@ def split_fused(
         else:
             split[name] = header
     return split
+
+
+def head_within_embedding(headers: Mapping[str, TensorHeader]) -> dict[str, TensorHeader]:
+    """Return the tensors with a head that was padded beyond the embedding cut to the embedding's rows.
+
+    An id of the rows beyond could be picked and never be looked up, so no logits of theirs are computed at all.
+    """
+    head, embedding = headers.get(HEAD), headers.get(EMBEDDING)
+    if head is None or embedding is None or head.packed is not None or len(head.shape) != 2 or not embedding.shape:
+        return dict(headers)
+    rows = embedding.shape[0]
+    return dict(headers) if head.shape[0] <= rows else {**headers, HEAD: _rows(head, HEAD, 0, rows)}
 
 
 def _rows(header: TensorHeader, name: str, start: int, count: int) -> TensorHeader:

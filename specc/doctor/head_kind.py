@@ -29,6 +29,11 @@ class HeadKind:
     taps: bool
     block: bool = False
 
+    @property
+    def named(self) -> str:
+        """The name with its article."""
+        return f"{'an' if self.name[0] in 'AEIOU' else 'a'} {self.name}"
+
 
 def head_kind(model: ModelEvidence) -> HeadKind | None:
     """Return which drafter a checkpoint is, None for a model that stands on its own.

@@ -95,14 +95,13 @@ def _costs(subject: Subject) -> str:
 
 def _figures(subject: Subject, outlook: Prediction) -> tuple[Figure, ...]:
     speed = outlook.gammas[outlook.best_drafting_gamma - 1].speedup
-    ends = "none" if outlook.crossover_batch is None else str(outlook.crossover_batch)
-    looked = f"up to {outlook.crossover_limit}" if outlook.crossover_batch is None else "and above"
-    if outlook.pays_from is not None and outlook.pays_from > 1:
-        looked += f", and below {outlook.pays_from}"
+    slower = outlook.slower_batches
+    none = slower.startswith("at no batch")
+    batches = "no batch" if none else slower.replace("batch ", "")
     return (
         Figure("speed-up, batch 1", f"{speed.mid:.2f} times", f"interval {range_text(speed)}"),
         Figure("best gamma, batch 1", str(outlook.best_gamma), _break_even(outlook)),
-        Figure("AR faster from batch", ends, looked),
+        Figure("batches at which AR is faster", batches, f"of 1 to {outlook.crossover_limit}"),
         _memory_figure(subject),
         _first_token(outlook),
     )

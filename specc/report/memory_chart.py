@@ -84,7 +84,10 @@ def _begun(groups: list[tuple[str, int]]) -> list[tuple[str, int, int]]:
 
 
 def _value(text: str, left: float, right: float, y: float, limit: float | None) -> Label:
-    """Return a bar's value: inside it where there is room, else behind or before it, off the line of the limit."""
+    """Return a bar's value: inside it where there is room, else behind or before it, off the line of the limit.
+
+    Where both would be crossed or cut off it ends before the line.
+    """
     inside = Label(right - 5, y, text, "end", "inside")
     behind, before = Label(right + 5, y, text, "start", "value"), Label(left - 5, y, text, "end", "value")
     if inside.box[0] >= left + 3:
@@ -94,7 +97,9 @@ def _value(text: str, left: float, right: float, y: float, limit: float | None) 
         for label in (behind, before)
         if label.box[0] >= LEFT and label.box[2] <= WIDTH and (limit is None or not _crosses(label, limit))
     ]
-    return free[0] if free else before
+    if free or limit is None or limit > left:
+        return free[0] if free else before
+    return Label(limit - 5, y, text, "end", "value")
 
 
 def _crosses(label: Label, x: float) -> bool:

@@ -75,7 +75,8 @@ def page_from_subject(subject: Subject) -> Page:
     outlook = subject.outlook
     if isinstance(outlook, Prediction):
         if outlook.gammas:
-            sections.append(_speedup(outlook, subject.modelled_beside))
+            most = None if subject.fit is None else subject.fit.largest_batch
+            sections.append(_speedup(outlook, subject.modelled_beside, most))
         sections.append(_tokens(outlook))
     if isinstance(subject.modelled, Prediction) and subject.modelled.calls is not None:
         sections += _calls(subject.modelled, subject.modelled.calls, on_cpu=subject.gpu == "cpu")
@@ -106,13 +107,15 @@ def _memory(subject: Subject) -> Section:
     return Section("memory", "Memory", memory_text(subject), (chart,), tuple(tables))
 
 
-def _speedup(outlook: Prediction, modelled: Prediction | None) -> Section:
+def _speedup(outlook: Prediction, modelled: Prediction | None, most: int | None) -> Section:
     spread = f", and {outlook.model_spread:.0%} for the model" if outlook.model_spread else ""
     text = (
         f"For {outlook.workload}, with {outlook.context} cached tokens a request. Intervals: that of the "
         f"acceptance{spread}."
     )
     charts = (batch_chart(outlook, modelled), gamma_chart(outlook, modelled))
+    if most is not None and most < outlook.batches[-1].batch:
+        text += f" Batches above {most} do not fit with texts of full length."
     return Section("speedup", "Speed-up", (text,), charts, (gamma_table(outlook),))
 
 

@@ -143,7 +143,7 @@ def test_spc337_and_spc338_an_eagle3_head_without_tap_layers(tmp_path: Path) -> 
     report = checked(tmp_path)
     head, taps = found(report, "SPC337"), found(report, "SPC338")
     assert values(head) == ["kind: model", "`midlayer.hidden_norm.weight`"]
-    assert "EAGLE-3 head" in head.message
+    assert "This is an EAGLE-3 head" in head.message
     assert values(taps) == ["EAGLE-3", "no list of tap layers"]
     assert taps.fix is not None
     assert '"target_layer_ids": [' in taps.fix.text

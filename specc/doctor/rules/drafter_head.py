@@ -27,7 +27,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
             yield Finding("SPC337", "error", place, evidence, message, fix)
         return
     if not (isinstance(stated, Eagle3Draft) and kind.name == "EAGLE-3"):
-        message = f"This is a {kind.name} head: it drafts from the target's hidden states and is no model of its own."
+        message = f"This is {kind.named} head: it drafts from the target's hidden states and is no model of its own."
         fix = Fix("draft: {kind: ngram}, or a small model of the same tokenizer")
         yield Finding("SPC337", "error", place, (named, (f"`{kind.told_by}`", draft.choice.model)), message, fix)
     if _tap_count(pair, draft) is None:

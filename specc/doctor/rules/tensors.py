@@ -9,7 +9,7 @@ from specc.checkpoint.hf_config import family_from_config, sizes_from_config, st
 from specc.checkpoint.safetensors_header import PLAIN_ENCODINGS
 from specc.checkpoint.source import TensorHeader
 from specc.checkpoint.tensor_set import WITHOUT_EFFECT, shapes_from_facts
-from specc.checkpoint.tensor_views import renamed_tensors, split_fused
+from specc.checkpoint.tensor_views import head_within_embedding, renamed_tensors, split_fused
 from specc.doctor.evidence import ModelEvidence, PairEvidence
 from specc.doctor.finding import Finding, Fix
 from specc.doctor.head_kind import head_kind
@@ -38,7 +38,7 @@ def _expected(model: ModelEvidence) -> tuple[dict[str, tuple[int, ...]], Mapping
     headers = renamed_tensors(dict(model.headers), family)
     if any(header.encoding not in PLAIN_ENCODINGS for header in headers.values()):
         return {}, {}
-    headers = split_fused(headers, family, sizes_from_config(model.config, family))
+    headers = head_within_embedding(split_fused(headers, family, sizes_from_config(model.config, family)))
     return dict(shapes_from_facts(stated_facts(model.config, headers, None))), headers
 
 

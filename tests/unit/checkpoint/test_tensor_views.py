@@ -9,9 +9,11 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from specc.catalog.families import FAMILIES
+from specc.checkpoint.tensor_set import HEAD
 from specc.checkpoint.tensor_views import split_fused
 from specc.errors import SpeccError
 from tests.tiny_families import TinyFamily, folder_from_model, model_from_family, opened
+from tests.tiny_models import TinyLlama, llama_folder
 
 PHI3 = TinyFamily("Phi3Config", "Phi3ForCausalLM", {"head_dim": ..., "num_hidden_layers": 1})
 Q, KV, INNER = 64, 32, 80
@@ -58,3 +60,18 @@ def test_families_without_fused_tensors_get_their_headers_back(folder: Path) -> 
     headers = opened(folder).headers
     sizes = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": INNER}
     assert split_fused(headers, FAMILIES["llama"], sizes) == headers
+
+
+def test_a_head_padded_beyond_the_embedding_ends_with_it(tmp_path: Path) -> None:
+    """A8: ids that no embedding has are never computed, so they can be neither picked nor looked up."""
+    folder = llama_folder(tmp_path / "m", TinyLlama())
+    tensors = load_file(folder / "model.safetensors")
+    padded = np.concatenate([tensors[HEAD], np.full((24, 64), 9.0, np.float32)])
+    save_file({**tensors, HEAD: padded}, folder / "model.safetensors")
+    source = opened(folder)
+    assert source.facts.vocab_size == 264
+    np.testing.assert_array_equal(source.read_float32(HEAD), tensors[HEAD])
+    assert source.headers[HEAD].nbytes == tensors[HEAD].nbytes
+    save_file({**tensors, HEAD: tensors[HEAD][:200]}, folder / "model.safetensors")  # rows are missing: refused
+    with pytest.raises(SpeccError, match="SPC213"):
+        opened(folder)

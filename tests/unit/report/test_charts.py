@@ -67,6 +67,21 @@ def test_bars_of_memory_are_the_items_of_the_plan(subject) -> None:
         assert unit * read(chart, place, across=True) == pytest.approx(available, rel=0.01)
 
 
+def test_a_value_that_fits_neither_side_ends_before_the_limit() -> None:
+    """A short bar at the right edge, the limit just before it: Mistral Nemo in bf16 on 24 GB."""
+    gib = 1 << 30
+    sizes = {"weights: mlp": 22.8, "kv cache": 6.6, "logits": 0.43, "runtime context": 0.54}
+    kinds = ("weights", "caches", "scratch", "runtime")
+    items = tuple(
+        MemoryItem(name, int(size * gib), "", kind) for (name, size), kind in zip(sizes.items(), kinds, strict=True)
+    )
+    chart = memory_chart(items, 24 * 10**9, "gpu")
+    line = next(float(stroke.d[1:].split()[0]) for stroke in chart.strokes if stroke.kind == "limit")
+    values = [label for label in chart.labels if label.kind == "value"]
+    assert len(values) >= 3
+    assert not [label.text for label in values if label.box[0] - 3 < line < label.box[2] + 3]
+
+
 def test_every_item_has_a_group() -> None:
     groups = {item.name: group_of_item(item) for item in on_four_gpus().memory}
     assert set(groups.values()) == set(GROUPS)

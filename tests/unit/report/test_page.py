@@ -118,6 +118,7 @@ def test_a_loss_is_said_first() -> None:
     assert answer.sentence.startswith("Speculation does not pay here: at batch 1 the best gamma, 1, gives 0.")
     assert memory_text(losing())[0].startswith("It does not fit: ")
     assert answer.figures[1].value == "0"
+    assert (answer.figures[2].value, answer.figures[2].detail) == ("from 1", "of 1 to 4096")
 
 
 def test_measured_acceptance_and_measured_calls_are_named() -> None:
@@ -218,3 +219,13 @@ def test_numbers_are_read_easily() -> None:
 
 def test_a_page_is_the_same_every_time() -> None:
     assert html_from_page(page_from_subject(on_a_cpu())) == html_from_page(page_from_subject(on_a_cpu()))
+
+
+def test_batches_beyond_the_memory_are_named() -> None:
+    subject = on_four_gpus()
+    assert subject.fit is not None
+    (speedup,) = [section for section in page_from_subject(subject).sections if section.key == "speedup"]
+    assert "do not fit" not in speedup.text[0]  # all that are shown fit
+    tight = replace(subject, fit=replace(subject.fit, largest_batch=7))
+    (speedup,) = [section for section in page_from_subject(tight).sections if section.key == "speedup"]
+    assert speedup.text[0].endswith("Batches above 7 do not fit with texts of full length.")
