@@ -47,11 +47,12 @@ class Engine:
         options.log_severity_level = 3  # it would warn of every cache that a run reads and writes
         self.spec = spec
         file, providers = bundle / spec["file"], ["CPUExecutionProvider"]
-        self.session = beside.session if beside else onnxruntime.InferenceSession(file, options, providers)
+        own = None if beside else onnxruntime.InferenceSession(file, options, providers)
+        self.session: onnxruntime.InferenceSession = beside.session if beside else own
         self.inputs = [tensor for tensor in spec["inputs"] if tensor["name"] not in cache_names]
         self.sizes = {"B": 1, "C": fitting[0], "Kq": 1}
         # Zeros: a stale row is masked, but 0 times a value that is no number is no number.
-        self.caches = (
+        self.caches: Tensors = (
             beside.caches
             if beside
             else {
@@ -72,7 +73,8 @@ class Engine:
         arrays = []  # bound by address, so they must outlive the run
         for tensor in self.inputs:
             dtype, shape = DTYPES[tensor["dtype"]], self.shape(tensor)
-            array = np.asarray(given.get(tensor["name"], np.full(shape, tensor["neutral"])), dtype).reshape(shape)
+            filled = given.get(tensor["name"], np.full(shape, tensor["neutral"]))
+            array: np.ndarray[Any, Any] = np.asarray(filled, dtype).reshape(shape)
             binding.bind_input(tensor["name"], "cpu", 0, dtype, shape, array.ctypes.data)
             arrays.append(array)
         for cache in self.spec["caches"]:

@@ -24,7 +24,9 @@ from gpu_checks.outcome import LackingError, Outcome, table_from_outcomes
 from gpu_checks.run_sections import run_sections
 from gpu_checks.sections import SECTIONS
 from specc.bundle.disk import replace_text
+from specc.catalog.head_timings import HeadTiming
 from specc.plugin.variants import source_hash
+from specc.probe.heads import remember_head_timings
 
 OUT = Path("build") / "gpu-check"
 BUDGET_S = 540.0
@@ -50,6 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
     replace_text(out / REPORT_FILE, json.dumps(report, indent=1) + "\n")
     print("\n" + table_from_outcomes(outcomes))
     print(f"\n{out / REPORT_FILE}")
+    timings = head_timings(outcomes)
+    if timings:
+        print(f"{remember_head_timings(timings)}: timings of the head, which plans on this machine take from now on")
     return status_from_outcomes(outcomes)
 
 
@@ -59,6 +64,12 @@ def status_from_outcomes(outcomes: list[Outcome]) -> int:
     if "failed" in found:
         return 3
     return 0 if "passed" in found and "not run" not in found else 4
+
+
+def head_timings(outcomes: list[Outcome]) -> tuple[HeadTiming, ...]:
+    """Return what a section that passed measured of the head; nothing of one that failed."""
+    passed = [outcome for outcome in outcomes if (outcome.section, outcome.status) == ("lmhead", "passed")]
+    return tuple(HeadTiming(**finding.record) for outcome in passed for finding in outcome.findings if finding.record)
 
 
 def fingerprint(kernels: Path | None) -> str:

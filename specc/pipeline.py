@@ -37,8 +37,6 @@ from specc.calibrate.statistics_file import StatisticsFolder
 from specc.certify.gate import pass_gate, request_from_choice
 from specc.certify.outlook import check_measured_speedup
 from specc.certify.request import CertifyRequest
-from specc.checkpoint.head_folder import HeadFolder
-from specc.checkpoint.source import SourceCheckpoint
 from specc.checkpoint.tokenizer_files import write_tokenizer
 from specc.deploy.write import write_deployment
 from specc.errors import SpeccBug
@@ -51,11 +49,10 @@ from specc.plan.calibration import calibrated_rule, calibration_of_plan
 from specc.plan.choices import choices_from_recipe
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.make import plan_from_recipe, plan_text
-from specc.plan.outlook import Given
 from specc.plan.plan import PLAN_FILE, Plan
 from specc.plan.require import check_required
 from specc.plan.sources import Sources, sources_from_recipe
-from specc.probe.result import remembered_machine
+from specc.probe.heads import given_here
 from specc.progress import Progress
 from specc.recipe.load import recipe_from_file
 from specc.report.bundle_report import write_bundle_report
@@ -121,7 +118,7 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
     recipe = recipe_from_file(request.recipe, request.overrides)
     choices_from_recipe(recipe)  # refuses what this version cannot build before a checkpoint is fetched
     sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
-    plan = plan_from_recipe(recipe, sources.target, sources.of_draft, Given(machine=remembered_machine()))
+    plan = plan_from_recipe(recipe, sources.target, sources.draft, given_here())
     check_required(recipe, sum(item.bytes for item in plan.memory), plan.prediction)
     certify = request_from_choice(recipe.certify, request.recipe.parent)
     destination = request.out / plan.name
@@ -150,8 +147,6 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
             return BuildResult(plan, lowered[0], changed=True, pending=pending_files(lock))
         tokenizer = tokenizer_from_source(inputs)  # first: nothing before this has built it, and compiling takes long
         engines = tuple(compiled_from_plan(model) for model in models)
-        if sources.head is not None:
-            engines += (head_from_folder(inputs, sources.head),)
         if makes_whole_step(plan):
             engines += (whole_engine_from_graphs(*models),)
         if request.stop_after == "compile":
@@ -166,7 +161,7 @@ def plan_from_file(recipe_file: Path, overrides: tuple[str, ...], *, offline: bo
     recipe = recipe_from_file(recipe_file, overrides)
     choices_from_recipe(recipe)
     sources = sources_from_recipe(recipe, recipe_file.parent, offline=offline)
-    return plan_from_recipe(recipe, sources.target, sources.of_draft, Given(machine=remembered_machine()))
+    return plan_from_recipe(recipe, sources.target, sources.draft, given_here())
 
 
 def written_plan(plan: Plan, out: Path) -> Path:
@@ -180,14 +175,11 @@ def written_plan(plan: Plan, out: Path) -> Path:
 
 def written_layout(plan: Plan, sources: Sources, out: Path) -> Path:
     """Write `<name>.layout/`: what a checkpoint will consist of, without its weights."""
-    models: list[tuple[Plan, SourceCheckpoint | HeadFolder]] = [(plan, sources.target)]
+    models = [(plan, sources.target)]
     draft = build_plan_of_draft(plan)
     if draft is not None and sources.draft is not None:
         models.append((draft, sources.draft))
-    if sources.head is not None:
-        models.append((plan, sources.head))
-    backend = CHECKPOINT_BACKENDS.get(plan.backend.name)
-    return written_outline(backend, plan, models, out, write_deployment)
+    return written_outline(CHECKPOINT_BACKENDS.get(plan.backend.name), plan, models, out, write_deployment)
 
 
 def locked_from_request(request: BuildRequest, destination: Path, lock: RecipeLock) -> RecipeLock | None:
@@ -238,16 +230,6 @@ def checkpoint_from_source(inputs: Inputs) -> Path:
         write_checkpoint_list(checkpoint, folder)
 
     return store.obtain(inputs.keys.checkpoint, produce, f"checkpoint of {plan.name}")
-
-
-def head_from_folder(inputs: Inputs, head: HeadFolder) -> Path:
-    """Store the files of a drafter's head, linked: another program loads them beside the target's checkpoint."""
-    plan, place = inputs.plan, inputs.store.place
-
-    def produce(folder: Path) -> None:
-        write_checkpoint_list(CHECKPOINT_BACKENDS[plan.backend.name].place_head(plan, head, folder, place), folder)
-
-    return inputs.store.obtain(inputs.keys.head, produce, f"head of {plan.name}")
 
 
 def calibrated_from_texts(inputs: Inputs) -> Calibrated | None:

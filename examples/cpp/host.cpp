@@ -72,6 +72,7 @@ class Engine {
   // `shared` has the caches of an engine whose early calls this one makes; it has its own where it names none.
   Engine(const std::string& bundle, const Json& spec, cudaStream_t stream, Caches shared)
       : caches(std::move(shared)), spec_(spec), profiles_(spec["profiles"].items), stream_(stream) {
+    check_library();
     check_device();
     const std::string bytes = file_content(bundle + "/" + spec["file"].text);
     runtime_.reset(nvinfer1::createInferRuntime(logger));
@@ -152,6 +153,13 @@ class Engine {
  private:
   void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) const {
     check(cudaMemcpyAsync(to, from, bytes, kind, stream_) == cudaSuccess, "copying");
+  }
+
+  void check_library() const {
+    std::string here = std::to_string(getInferLibMajorVersion()) + "." + std::to_string(getInferLibMinorVersion());
+    here += "." + std::to_string(getInferLibPatchVersion()) + "." + std::to_string(getInferLibBuildVersion());
+    const std::string& built = spec_["library"].text;
+    if (built != here) refuse("the engine was built by version " + built + " of the library; here is " + here);
   }
 
   void check_device() const {

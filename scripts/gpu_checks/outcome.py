@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -29,6 +29,7 @@ class Finding:
         unit: of the value.
         met: whether a promise is kept; None where nothing is promised.
         note: what explains the value.
+        record: the same for a program; empty where none reads it.
     """
 
     what: str
@@ -36,6 +37,7 @@ class Finding:
     unit: str = ""
     met: bool | None = None
     note: str = ""
+    record: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

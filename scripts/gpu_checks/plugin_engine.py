@@ -13,7 +13,7 @@ import onnx_ir as ir
 from gpu_checks.launches import Buffers
 from gpu_checks.machine import Machine
 from gpu_checks.outcome import LackingError
-from gpu_checks.verification import CANDIDATES
+from gpu_checks.verification import CANDIDATES, Call
 from specc.bundle.manifest import AcceptanceMode
 from specc.graph.verify import VERIFY_OUTPUTS, verify_graph
 from specc.lower.passes import apply_passes
@@ -181,16 +181,21 @@ class Execution:
             raise RuntimeError("TensorRT does not load the engine")
         self._context = self._engine.create_execution_context()
 
-    def bind(self, buffers: Buffers, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """State shapes and addresses; outputs are made beside the inputs."""
-        rows, batch = self._machine.scale.gamma + 1, next(iter(shapes.values()))[0]
-        for name, shape in shapes.items():
-            self._told(self._context.set_input_shape(name, shape), f"{name} of shape {shape}")
+    def bind(self, buffers: Buffers, call: Call) -> dict[str, tuple[int, ...]]:
+        """Put a call on the device, state shapes and addresses, and return its inputs' shapes; outputs lie beside."""
+        buffers.put("logits", call.logits, "f32")
+        for name, array in call.inputs.items():
+            element = TENSORS[name].dtype
+            assert element is not None
+            buffers.put(name, array, element)
+        shapes = {name: buffer.shape for name, buffer in buffers.named.items()}
+        self.reshape(shapes)
         for name in VERIFY_OUTPUTS:
             wide = TENSORS[name].shape == ("B", "R")
-            buffers.make(name, "i64", (batch, rows) if wide else (batch,))
+            buffers.make(name, "i64", call.logits.shape[:2] if wide else call.logits.shape[:1])
         for name in (*shapes, *VERIFY_OUTPUTS):
             self._told(self._context.set_tensor_address(name, buffers.named[name].address), f"the address of {name}")
+        return shapes
 
     def reshape(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """State other shapes over the same memory, which is large enough."""

@@ -3,14 +3,13 @@
 Measured with ONNX Runtime 1.32 and TensorRT-RTX 1.7.1; a row changes only with a measurement. TensorRT's row is not
 measured: it has the graphs of TensorRT-RTX, whose importer of ONNX it shares, on the SMs that it is published to run
 on. Sources, looked up on 2026-11-30: Model Optimizer's support matrix, whose formats it deploys (fp4: Blackwell and
-later; fp8: Ada and later; int4 weights: Ampere and later), and the release notes of 10.14.1 for SM 10.3. TensorRT-LLM
-on SM 10.3: its page of supported hardware (B300, GB300), which names no version.
+later; fp8: Ada and later; int4 weights: Ampere and later), and the release notes of 10.14.1 for SM 10.3.
 A recipe that names no back end gets the first row that runs on its GPU, so what was never run stands last.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from specc.bundle.manifest import AcceptanceMode, HardwareCompatibility
@@ -67,6 +66,7 @@ class BackendRow:
         schemes: what it runs.
         refused_schemes: what it could be thought to run, with the reason; any other scheme is simply not built yet.
         refused_features: what of a model it cannot do, with the reason.
+        head_sizes: of attention heads that it serves; None: any.
         acceptance: modes its graphs verify with.
         plugin_acceptance: those of them that kernels of specc verify, in the engine; native operators do the others.
         draft_kinds: drafters that can feed it.
@@ -83,8 +83,7 @@ class BackendRow:
         fixed_shapes: whether a runtime is to keep to few shapes, an execution context for each number of rows.
         makes: `engines` over graphs of specc's own, or a `checkpoint` that another program loads.
         several_gpus: whether one model may be split over GPUs.
-        caches: dtypes of caches beside the compute dtype, with the SMs they run on.
-        refused_caches: those that it could be thought to run, with the reason.
+        cache_dtypes: of caches, beside the compute dtype.
     """
 
     name: BackendName
@@ -95,7 +94,6 @@ class BackendRow:
     schemes: dict[str, SchemeSupport]
     refused_schemes: dict[str, str]
     refused_features: dict[ModelFeature, str]
-    refused_caches: dict[str, str]
     acceptance: tuple[AcceptanceMode, ...]
     plugin_acceptance: tuple[AcceptanceMode, ...]
     draft_kinds: tuple[str, ...]
@@ -105,12 +103,13 @@ class BackendRow:
     default_prefill_chunk: int
     default_support: int
     whole_support: bool
-    caches: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    head_sizes: range | None = None
     hardware_compatibility: tuple[HardwareCompatibility, ...] = ()
     builder_limits: bool = False
     fixed_shapes: bool = False
     makes: Literal["engines", "checkpoint"] = "engines"
     several_gpus: bool = False
+    cache_dtypes: tuple[str, ...] = ()
     quantized_embedding: bool = False
     invariant: bool = False
 
@@ -130,17 +129,15 @@ _FP8_RTX: Final = (
 )
 _FP4_RTX: Final = (WeightFormat("fp4_e2m1", "group", 16, zero_point=False, scale_dtype="fp8_e4m3"),)
 
+# TensorRT-RTX 1.7.1 makes no engine with others: measured, each multiple of 4 to 72 and twenty up to 512, float16 and
+# bfloat16, SM 7.5, 8.9 and 12.0.
+_FUSED_HEAD_SIZES: Final = range(16, 257, 8)
+
 _RTX: Final = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
 _TRT: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
-_LLM: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
+_LLM: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 _CPU_CASTS: Final = (
     "ONNX Runtime computes it on CPUs through casts around float32 arithmetic: no faster than f32, and less exact"
-)
-
-_CPU_CACHES: Final = "ONNX Runtime's attention reads keys and values as floats of its activations' dtype on CPUs"
-_TRT_CACHES: Final = (
-    "TensorRT-RTX 1.7 updates caches in place as float32, float16 or bfloat16 only (`cache has type FP8 but must have "
-    "type Float, Half, or BFloat16`)"
 )
 
 BACKENDS: Final[dict[str, BackendRow]] = {
@@ -161,7 +158,6 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "bf16": "ONNX Runtime has no bfloat16 arithmetic on CPUs",
         },
         refused_features={},
-        refused_caches={"fp8": _CPU_CACHES, "int8": _CPU_CACHES},
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
         plugin_acceptance=(),
         draft_kinds=("ngram", "suffix", "none", "model", "self"),
@@ -196,7 +192,6 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "a mixture of experts": "sending tokens to their experts needs NonZero, which TensorRT-RTX does not have",
             "soft-capped attention scores": "TensorRT-RTX's Attention takes no softcap",
         },
-        refused_caches={"fp8": _TRT_CACHES, "int8": _TRT_CACHES},
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
         plugin_acceptance=(),
         draft_kinds=("ngram", "suffix", "none", "model"),
@@ -206,6 +201,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         default_prefill_chunk=512,
         default_support=64,
         whole_support=False,
+        head_sizes=_FUSED_HEAD_SIZES,
         builder_limits=True,
     ),
     "tensorrt-llm": BackendRow(
@@ -224,10 +220,9 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         },
         refused_schemes={"f32": "TensorRT-LLM's fused attention has no float32"},
         refused_features={},
-        refused_caches={"int8": "TensorRT-LLM then switches paged-context attention off without a word"},
         acceptance=("greedy", "coupled", "rejection"),
         plugin_acceptance=(),
-        draft_kinds=("ngram", "suffix", "none", "model", "eagle3", "mtp", "pard", "dflash", "dspark"),
+        draft_kinds=("ngram", "none", "model", "eagle3", "mtp", "pard", "dflash", "dspark"),
         features=(),
         logits_variant=False,
         static_capacity=True,
@@ -236,7 +231,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         whole_support=False,
         makes="checkpoint",
         several_gpus=True,
-        caches={"fp8": _LLM[2:]},
+        cache_dtypes=("fp8",),
     ),
     "tensorrt": BackendRow(
         name="tensorrt",
@@ -260,7 +255,6 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "a mixture of experts": "its graphs are those of tensorrt-rtx, which lacks NonZero for experts",
             "soft-capped attention scores": "its graphs are those of tensorrt-rtx, whose Attention takes no softcap",
         },
-        refused_caches=dict.fromkeys(("fp8", "int8"), f"its graphs are those of tensorrt-rtx: {_TRT_CACHES}"),
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
         plugin_acceptance=("greedy", "coupled", "rejection"),
         draft_kinds=("ngram", "suffix", "none", "model"),
@@ -270,6 +264,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         default_prefill_chunk=512,
         default_support=64,
         whole_support=False,
+        head_sizes=_FUSED_HEAD_SIZES,  # as its graphs are those of tensorrt-rtx; never tried
         fixed_shapes=True,  # 11.1 and 11.2 load a CUDA module at each change of them: NVIDIA/TensorRT issue 4849
         hardware_compatibility=("none", "ampere-plus", "same-compute-capability"),
         builder_limits=True,

@@ -1,6 +1,7 @@
 """What the head costs on a GPU, as a product with partials behind it and as one kernel: measured, where a GPU was lent.
 
-`scripts/gpu_check.py` is where such numbers come from. While there are none, the rule of `specc/plan/head.py` decides.
+`scripts/gpu_check.py` is where such numbers come from: what it measures is remembered for plans of that machine
+(`specc/probe/heads.py`), and can become rows here. While there are none, the rule of `specc/plan/head.py` decides.
 """
 
 from __future__ import annotations

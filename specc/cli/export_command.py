@@ -30,18 +30,17 @@ def export(
     """Write the speculative configuration of another server for the same pair, and say what it loses."""
     from specc.export.exported import exported_from_pair, server_from_name
     from specc.export.pair import pair_from_path
-    from specc.plan.outlook import Given
     from specc.plan.plan import Plan
     from specc.plan.preview import Preview
     from specc.plan.request import PlanRequest, planned_from_request
-    from specc.probe.result import remembered_machine
+    from specc.probe.heads import given_here
 
     stated = tuple(overrides or ())
     server = server_from_name(to)
 
     def planned(recipe: Path) -> Plan | Preview:
         request = PlanRequest(recipe, stated, config, draft_config, None, offline)
-        return planned_from_request(request, Given(machine=remembered_machine()))
+        return planned_from_request(request, given_here())
 
     made = exported_from_pair(pair_from_path(source, stated, planned), server)
     if output is not None:

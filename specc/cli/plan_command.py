@@ -10,13 +10,11 @@ import typer
 from specc.bundle.record import json_from_record
 from specc.cli.options import AsJson, Offline, Overrides
 from specc.cli.plan_text import show_plan, show_preview
-from specc.cli.show import OUT, show_json, show_table, wrapped
+from specc.cli.show import OUT, show_json, show_table
 from specc.cli.write import write_text
 from specc.errors import SpeccError
 from specc.plan.compare import COLUMNS, comparison_row
-from specc.plan.outlook import Given
 from specc.plan.plan import Plan
-from specc.plan.prediction import Unpredicted
 from specc.plan.preview import Preview
 from specc.plan.request import (
     PlanRequest,
@@ -25,7 +23,7 @@ from specc.plan.request import (
     planned_from_request,
     preview_from_request,
 )
-from specc.probe.result import remembered_machine
+from specc.probe.heads import given_here
 
 RecipeOrBundle = Annotated[
     Path, typer.Argument(metavar="RECIPE", help="The recipe, a YAML file; or a bundle's folder.", show_default=False)
@@ -92,7 +90,7 @@ def plan(
         _compare(request, compare, as_json=as_json)
         return
     try:
-        planned = planned_from_request(request, _given())
+        planned = planned_from_request(request, given_here())
     except SpeccError as error:
         if error.code == DOES_NOT_FIT:
             _show_unfit(request, report, as_json=as_json)
@@ -111,7 +109,7 @@ def plan(
 
 
 def _show_unfit(request: PlanRequest, report: Path | None, *, as_json: bool) -> None:
-    preview = preview_from_request(request, _given())
+    preview = preview_from_request(request, given_here())
     if report is not None:
         _write_report(request, preview, report)
     if not as_json:
@@ -124,24 +122,16 @@ def _write_report(request: PlanRequest, planned: Plan | Preview, file: Path) -> 
     write_text(file, html_from_request(request, planned))
 
 
-def _given() -> Given:
-    """Return what was measured of this machine."""
-    return Given(machine=remembered_machine())
-
-
 def _compare(request: PlanRequest, axis: str, *, as_json: bool) -> None:
-    compared = compared_from_request(request, _given(), axis)
+    compared = compared_from_request(request, given_here(), axis)
     if as_json:
         show_json([{"variant": variant.label, **_json_fields(preview)} for variant, preview in compared])
         return
     name = axis.partition("=")[0]
     show_table([name, *COLUMNS], [comparison_row(variant, preview) for variant, preview in compared])
     OUT.print("\nGB of one device; AR/s: tokens per second of one request without drafts;", markup=False)
-    OUT.print("speed-ups over AR with the best gamma of each batch; pays: the batches at which", markup=False)
-    OUT.print("drafts gain; builds: yes, or the code that a build ends with.", markup=False)
-    outlooks = [preview.prediction for _, preview in compared]
-    for reason in dict.fromkeys(outlook.reason for outlook in outlooks if isinstance(outlook, Unpredicted)):
-        OUT.print(wrapped(f"Not predicted: {reason}."), markup=False)
+    OUT.print("speed-ups over AR with the best gamma of each batch; ends: the batch from which", markup=False)
+    OUT.print("AR is faster; builds: yes, or the code that a build ends with.", markup=False)
 
 
 def _json_fields(preview: Preview) -> dict[str, object]:

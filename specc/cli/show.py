@@ -22,10 +22,8 @@ ERR: Final = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def show_error(error: SpeccError) -> None:
-    """Print a user's error, without a traceback; code and place stay on a line, whatever its length."""
-    ERR.print(f"{error.code} {error.place}", markup=False)
-    for label, text in (("", error.got), ("Why: ", error.why), ("Fix: ", error.fix)):
-        ERR.print(wrapped(text, f"  {label}", " " * (2 + len(label))), markup=False)
+    """Print a user's error, without a traceback."""
+    ERR.print(str(error), markup=False)
 
 
 def show_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
@@ -48,10 +46,7 @@ def show_table(columns: list[str], rows: list[list[str]], right: frozenset[int] 
         table.add_column(column, justify="right" if index in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
-    with OUT.capture() as captured:
-        OUT.print(table)
-    for line in captured.get().splitlines():
-        OUT.out(line.rstrip(), highlight=False)
+    OUT.print(table)
 
 
 def wrapped(text: str, first: str = "", following: str = "") -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from specc.checkpoint.head_folder import HeadFolder
 from specc.doctor import RULES
 from specc.doctor.evidence import ModelEvidence, PairEvidence, model_evidence
 from specc.doctor.finding import Finding, Fix, Severity, finding_from_error
@@ -16,7 +15,6 @@ from specc.errors import SpeccError
 from specc.plan.choices import choices_from_recipe
 from specc.plan.make import plan_from_recipe
 from specc.plan.plan import Plan
-from specc.plan.sources import head_from_choice
 from specc.recipe.load import recipe_from_file
 from specc.recipe.models import Eagle3Draft, ModelDraft
 from specc.recipe.schema import Recipe
@@ -56,19 +54,12 @@ def report_from_file(file: Path, overrides: tuple[str, ...], *, offline: bool) -
     target = model_evidence("target", recipe.target, file.parent, offline=offline)
     stated = recipe.draft if isinstance(recipe.draft, ModelDraft | Eagle3Draft) else None
     draft = None if stated is None else model_evidence("draft", stated, file.parent, offline=offline)
-    head: HeadFolder | SpeccError | None
-    try:
-        head = head_from_choice(recipe.draft, file.parent)
-    except SpeccError as error:
-        head = error
-    return report_from_evidence(recipe, target, draft, head)
+    return report_from_evidence(recipe, target, draft)
 
 
-def report_from_evidence(
-    recipe: Recipe, target: ModelEvidence, draft: ModelEvidence | None, head: HeadFolder | SpeccError | None = None
-) -> Report:
-    """Check a recipe whose models were read as far as they could be; `head` of a drafter, or why it was refused."""
-    plan, refused = _planned(recipe, target, draft, head)
+def report_from_evidence(recipe: Recipe, target: ModelEvidence, draft: ModelEvidence | None) -> Report:
+    """Check a recipe whose models were read as far as they could be."""
+    plan, refused = _planned(recipe, target, draft)
     pair = PairEvidence(recipe, recipe.gpu.row, target, draft, plan)
     ruled: list[Finding] = []
     skipped: list[tuple[str, tuple[str, ...]]] = []
@@ -88,16 +79,13 @@ def report_from_evidence(
 
 
 def _planned(
-    recipe: Recipe, target: ModelEvidence, draft: ModelEvidence | None, head: HeadFolder | SpeccError | None
+    recipe: Recipe, target: ModelEvidence, draft: ModelEvidence | None
 ) -> tuple[Plan | None, list[SpeccError]]:
     try:
         choices_from_recipe(recipe)
-        if isinstance(head, SpeccError):
-            return None, [] if draft is not None and draft.bare else [head]
-        source = draft.source if draft is not None and isinstance(recipe.draft, ModelDraft) else None
-        if target.source is None or (isinstance(recipe.draft, ModelDraft) and source is None):
+        if target.source is None or (draft is not None and draft.source is None):
             return None, []
-        return plan_from_recipe(recipe, target.source, source or head), []
+        return plan_from_recipe(recipe, target.source, None if draft is None else draft.source), []
     except SpeccError as error:
         return None, [error]
 

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from specc.errors import SpeccBug
 from specc.graph.builder import Builder
+from specc.lower.attention_shape import AttentionShape, attentions
 from specc.lower.lowering_pass import LoweringPass
 from specc.plan.plan import GraphPlan
 
@@ -22,27 +23,15 @@ _MASK: Final = 3
 
 def _apply(model: ir.Model, graph: GraphPlan) -> None:  # noqa: ARG001 - the form of a pass
     masks: dict[ir.Value, ir.Value] = {}
-    for node in list(model.graph.all_nodes()):
-        if node.op_type == "Attention" and node.domain == "" and isinstance(node.graph, ir.Graph):
-            _fold(node.graph, node, masks)
+    for attention in attentions(model):
+        if attention.heads != attention.kv_heads:
+            _fold(attention, masks)
 
 
-def _heads(node: ir.Node) -> tuple[int, int, int]:
-    query, cache = node.inputs[0], node.inputs[1]
-    if query is None or cache is None or query.shape is None or cache.shape is None:
-        raise SpeccBug(f"{node.name}: query and cache must state their shapes")
-    heads, dim, kv_heads = query.shape[1], query.shape[3], cache.shape[1]
-    if not isinstance(heads, int) or not isinstance(dim, int) or not isinstance(kv_heads, int):
-        raise SpeccBug(f"{node.name}: heads and head size must be numbers")
-    return heads, kv_heads, dim
-
-
-def _fold(owner: ir.Graph, node: ir.Node, masks: dict[ir.Value, ir.Value]) -> None:
-    heads, kv_heads, dim = _heads(node)
-    if heads == kv_heads:
-        return
+def _fold(attention: AttentionShape, masks: dict[ir.Value, ir.Value]) -> None:
+    node, heads, kv_heads, dim = attention.node, attention.heads, attention.kv_heads, attention.dim
     builder = Builder()
-    query, mask = node.inputs[0], node.inputs[_MASK]
+    mask = node.inputs[_MASK]
     if mask is None:
         raise SpeccBug(f"{node.name}: Attention without a mask")
     groups = heads // kv_heads
@@ -50,17 +39,17 @@ def _fold(owner: ir.Graph, node: ir.Node, masks: dict[ir.Value, ir.Value]) -> No
         # Row g S + i of the folded queries has the mask of token i.
         masks[mask] = builder.op("Concat", *[mask] * groups, name=f"{mask.name}.groups", axis=2)  # [B, 1, G S, C]
     shape = builder.constant(np.array([0, kv_heads, -1, dim], dtype=np.int64), f"{node.name}.folded_shape")
-    folded = builder.op("Reshape", query, shape, name=f"{node.name}.folded_query")  # [B, KV, G S, D]
+    folded = builder.op("Reshape", attention.query, shape, name=f"{node.name}.folded_query")  # [B, KV, G S, D]
     node.replace_input_with(0, folded)
     node.replace_input_with(_MASK, masks[mask])
-    owner.insert_before(node, builder.nodes)
+    attention.owner.insert_before(node, builder.nodes)
     after = Builder()
     shape = after.constant(np.array([0, heads, -1, dim], dtype=np.int64), f"{node.name}.unfolded_shape")
     users = list(node.outputs[0].uses())
     unfolded = after.op("Reshape", node.outputs[0], shape, name=f"{node.name}.unfolded")  # [B, N, S, D]
     for user, index in users:
         user.replace_input_with(index, unfolded)
-    owner.insert_after(node, after.nodes)
+    attention.owner.insert_after(node, after.nodes)
 
 
 FOLD_QUERY_GROUPS: Final = LoweringPass(

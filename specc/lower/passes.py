@@ -19,6 +19,7 @@ from specc.lower.join_products import JOIN_PRODUCTS
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.multiply_integers import MULTIPLY_INTEGERS
 from specc.lower.operators import ONNXRUNTIME, RTX, TENSORRT
+from specc.lower.repeat_heads import REPEAT_HEADS
 from specc.lower.round_activations import ROUND_ACTIVATIONS
 from specc.lower.separate_names import SEPARATE_NAMES
 from specc.lower.split_topk import SPLIT_TOPK
@@ -40,6 +41,7 @@ PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
     RTX: (
         ROUND_ACTIVATIONS,
         DEQUANTIZE_WEIGHTS,
+        REPEAT_HEADS,
         ISOLATE_NOISE,
         INLINE_CONDITIONALS,
         SEPARATE_NAMES,
@@ -49,6 +51,7 @@ PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
     TENSORRT: (
         ROUND_ACTIVATIONS,
         DEQUANTIZE_WEIGHTS,
+        REPEAT_HEADS,
         ISOLATE_NOISE,
         INLINE_CONDITIONALS,
         SEPARATE_NAMES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from specc.bundle.manifest import HeadLowering, LimitsSpec
-from specc.catalog.head_timings import HEAD_TIMINGS, HeadTiming, head_timing
+from specc.catalog.head_timings import HeadTiming, head_timing
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.tensor_set import EMBEDDING, HEAD
 from specc.errors import SpeccError
@@ -30,7 +30,7 @@ def head_from_recipe(
     limits: LimitsSpec,
     compute_capabilities: tuple[str, ...],
     *,
-    timings: tuple[HeadTiming, ...] = HEAD_TIMINGS,
+    timings: tuple[HeadTiming, ...],
 ) -> tuple[HeadLowering, tuple[str, ...]]:
     """Decide how the head is lowered, and say why where there was something to decide.
 
@@ -40,7 +40,7 @@ def head_from_recipe(
         graph: of the target, but for its head.
         limits: rows of the usual verification are max_batch (default_gamma + 1).
         compute_capabilities: of the GPUs.
-        timings: of both ways.
+        timings: of both ways; of equally near ones the first holds.
 
     Raises:
         SpeccError: SPC301 the recipe wants one kernel where there is none.

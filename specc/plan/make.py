@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specc.bundle.manifest import FallbackSpec, RoutingSpec, RuntimeSpec
+from specc.bundle.manifest import FallbackSpec, LimitsSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 from specc.catalog.capabilities import FEATURES
 from specc.catalog.gpus import GB
+from specc.catalog.head_timings import HEAD_TIMINGS
 from specc.checkpoint.facts import ModelFacts
-from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
 from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
@@ -38,7 +38,7 @@ from specc.recipe.schema import Recipe
 def plan_from_recipe(
     recipe: Recipe,
     source: SourceCheckpoint,
-    draft_source: SourceCheckpoint | HeadFolder | None = None,
+    draft_source: SourceCheckpoint | None = None,
     given: Given = NOTHING_GIVEN,
 ) -> Plan:
     """Decide everything that a build needs to know.
@@ -46,14 +46,12 @@ def plan_from_recipe(
     Args:
         recipe: the user's choices.
         source: the target's checkpoint; its tensors were checked against its sizes when it was opened.
-        draft_source: the draft model's, where the recipe names one, or the files of a head.
-        given: measurements that the prediction takes in place of priors.
+        draft_source: the draft model's, where the recipe names one.
+        given: measurements that are taken in place of priors and rules.
 
     Raises:
         SpeccError: SPC3nn, what cannot be met, naming the field; the same for the same recipe and headers.
     """
-    head = draft_source if isinstance(draft_source, HeadFolder) else None
-    draft_source = None if isinstance(draft_source, HeadFolder) else draft_source
     choices = choices_from_recipe(recipe)
     lengths = lengths_from_recipe(recipe, choices.backend, source.facts.max_position_embeddings)
     facts, model_notes = model_for_bundle(recipe, "target", choices.backend, source.facts, lengths.limits.max_length)
@@ -61,12 +59,12 @@ def plan_from_recipe(
     weights = _target_weights(recipe, choices, facts, source)
     support = support_from_recipe(recipe, choices, sampling.candidates, facts.emitted_vocab_size)
     graph = _graph(recipe, choices, lengths, candidates=sampling.candidates, weights=weights, support=support)
-    drafting = DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source, head)
+    drafting = DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source)
     draft = draft_from_recipe(drafting)
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, graph, draft), lengths.limits, given)
     lengths, draft = _with_best_gamma(drafting, lengths, draft, prediction)
-    rows, row_notes = head_from_recipe(recipe, facts, graph, lengths.limits, choices.compute_capabilities)
-    pair = Pair(facts, draft.spec, draft.facts, source, draft_source, head)
+    graph, head_notes = _with_head(drafting, lengths.limits, given)
+    pair = Pair(facts, draft.spec, draft.facts, source, draft_source)
     trtllm = trtllm_from_recipe(recipe, choices, pair, lengths.limits, prediction)
     demand = demand_of_trtllm(_demand(choices, facts, graph, draft, lengths), trtllm)
     fit = _checked_fit(recipe, choices, demand)
@@ -81,14 +79,14 @@ def plan_from_recipe(
         name=recipe.name,
         target=TargetPlan(source.uri, choices.scheme, facts, source.tokens),
         draft=draft.spec,
-        graph=replace(graph, head=rows),
+        graph=graph,
         backend=_backend(recipe, choices, lengths, trtllm),
         gpu=choices.gpu.name,
         limits=lengths.limits,
         sampling=sampling,
         runtime=_runtime(recipe),
         memory=memory_from_demand(demand),
-        notes=(*notes, *row_notes, *draft.notes, *pays, *_feature_notes(recipe, choices), *_certify_notes(recipe)),
+        notes=(*notes, *head_notes, *draft.notes, *pays, *_feature_notes(recipe, choices), *_certify_notes(recipe)),
         recipe=recipe.model_dump(mode="json"),
         draft_model=draft.model,
         fit=fit,
@@ -100,6 +98,13 @@ def plan_from_recipe(
 def plan_text(plan: Plan) -> str:
     """Return the text of plan.json."""
     return text_from_record(plan)
+
+
+def _with_head(models: DraftInputs, limits: LimitsSpec, given: Given) -> tuple[GraphPlan, tuple[str, ...]]:
+    """Return the target's graph with its head decided, and why; what was measured here goes before the catalog."""
+    timings, sms = (*given.head_timings, *HEAD_TIMINGS), models.choices.compute_capabilities
+    head, notes = head_from_recipe(models.recipe, models.facts, models.graph, limits, sms, timings=timings)
+    return replace(models.graph, head=head), notes
 
 
 def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftDecision) -> Models:
@@ -251,7 +256,19 @@ def _demand(choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftD
     target = ModelDemand(facts, choices.scheme, stored_bits(facts, graph, choices.scheme), dtype, dtype)
     drafting = replace(target, form="eagle3") if draft.spec.kind == "eagle3" else draft.demand
     backend, mode, layers = choices.backend.name, choices.acceptance, graph.early_layers
-    return Demand(target, drafting, lengths.limits, 1, backend, mode, graph.support, layers)
+    return Demand(
+        target,
+        drafting,
+        lengths.limits,
+        1,
+        backend,
+        mode,
+        graph.support,
+        layers,
+        verification=graph.verification,
+        head=graph.head,
+        keeps_float_logits=bool(graph.features),
+    )
 
 
 def _checked_fit(recipe: Recipe, choices: Choices, demand: Demand) -> Fit | None:

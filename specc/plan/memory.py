@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from specc.bundle.drafts import DraftSteps
-from specc.bundle.manifest import AcceptanceMode, LimitsSpec
+from specc.bundle.manifest import AcceptanceMode, HeadLowering, LimitsSpec, VerificationLowering
 from specc.catalog.dtypes import DTYPES
 from specc.catalog.runtime_memory import RUNTIME_MEMORY
 from specc.catalog.schemes import WeightClass
@@ -32,6 +32,10 @@ Measured on ONNX Runtime (`benchmarks/sampler_memory.py`), taken for TensorRT as
 """
 GREEDY_BYTES: Final = 14
 """Of one logit while all rows take the argmax; measured likewise."""
+KERNEL_BYTES: Final[dict[HeadLowering, float]] = {"native": 24 / 1024, "fused": 8 / 128}
+"""Of one logit that kernels of specc judge: four values and two ids of 1024 at most; fused, one each of 128."""
+THRESHOLD_BYTES: Final = 1024 * 8 + 8
+"""Of one row that kernels judge while it samples: the candidates of a truncation, and the last one that is kept."""
 OTHER_SAMPLER_BYTES: Final = 8
 """Of one logit in a sampler of another library: probabilities and their sorted copy, assumed."""
 Q_BYTES: Final = 12
@@ -77,6 +81,9 @@ class Demand:
         acceptance: how drafts are verified.
         support: most ids that a draft is drawn from.
         early_layers: of the target, which draft in its own engine; 0: none do.
+        verification: whether kernels of specc judge the target's logits, which then stay in its compute dtype.
+        head: `fused`: they are made inside such a kernel, and none are kept.
+        keeps_float_logits: outputs of the target are made of logits in float32.
     """
 
     target: ModelDemand
@@ -87,6 +94,9 @@ class Demand:
     acceptance: AcceptanceMode
     support: int = DRAFT_SUPPORT
     early_layers: int = 0
+    verification: VerificationLowering = "native"
+    head: HeadLowering = "native"
+    keeps_float_logits: bool = False
 
     def gpus_of(self, model: ModelDemand) -> int:
         """Return how many GPUs share every matrix of a model."""
@@ -136,17 +146,13 @@ def _weights(demand: Demand, model: ModelDemand) -> Iterator[MemoryItem]:
     counts = elements_held(model.facts, model.form, gpus)
     for group, count in counts.items():
         bits = model.bits[group]
-        detail = f"{_counted(count)} of {bits:g} bits"
+        detail = f"{count / 1e6:,.1f} M of {bits:g} bits"
         if gpus > 1:
             detail += ", all on every GPU" if group == "small" else f", 1/{gpus} of them"
         if group == "head" and count == 0:
             detail = "tied: the embedding is the head"
         if count or group == "head":
             yield MemoryItem(f"weights: {group}", math.ceil(count * bits / 8), detail, "weights")
-
-
-def _counted(count: int) -> str:
-    return f"{count / 1e6:,.1f} M" if count >= 50_000 or not count else f"{count / 1e3:.1f} K"
 
 
 def _state(demand: Demand, model: ModelDemand, role: Literal["target", "draft"]) -> Iterator[MemoryItem]:
@@ -183,14 +189,34 @@ def _logits(demand: Demand, model: ModelDemand, rows: int) -> Iterator[MemoryIte
     """Yield the logits, gathered on every GPU, and what picking from them takes: noise of the rows that sample."""
     batch, mode = demand.limits.max_batch, MODES[demand.acceptance]
     width = EAGLE3_DRAFT_VOCAB if model.form == "eagle3" else model.facts.vocab_size
-    detail = f"{batch} x {rows} positions x {width} ids, f32"
-    yield MemoryItem("logits", batch * rows * width * DTYPES["f32"].nbytes, detail, "scratch")
-    each = (SAMPLER_BYTES if mode.samples else GREEDY_BYTES) if demand.backend in OWN_GRAPHS else OTHER_SAMPLER_BYTES
-    needed, detail = batch * rows * width * each, f"estimate: {each} bytes a logit"
+    count, what = batch * rows * width, f"{batch} x {rows} positions x {width} ids"
+    judged = model is demand.target and demand.verification == "plugin"
+    if judged and demand.head == "fused":
+        yield MemoryItem("logits", 0, f"{what}: made inside the kernel of the head, which keeps none", "scratch")
+    else:
+        dtypes = _logit_dtypes(demand, model) if judged else ("f32",)
+        nbytes = sum(DTYPES[dtype].nbytes for dtype in dtypes)
+        yield MemoryItem("logits", count * nbytes, f"{what}, {' and '.join(dtypes)}", "scratch")
+    if judged:
+        needed, detail = math.ceil(count * KERNEL_BYTES[demand.head]), "partials of the kernels' tiles"
+        if mode.samples:
+            needed, detail = needed + batch * rows * THRESHOLD_BYTES, f"{detail}, candidates of truncation"
+    else:
+        own = SAMPLER_BYTES if mode.samples else GREEDY_BYTES
+        each = own if demand.backend in OWN_GRAPHS else OTHER_SAMPLER_BYTES
+        needed, detail = count * each, f"estimate: {each} bytes a logit"
     if mode.takes_q:
         needed += batch * demand.limits.max_gamma * demand.support * Q_BYTES
         detail += f", {demand.support} candidates a draft"
     yield MemoryItem("verification" if model is demand.target else "sampling", needed, detail, "scratch")
+
+
+def _logit_dtypes(demand: Demand, model: ModelDemand) -> tuple[str, ...]:
+    """Return in which dtypes the target's logits stand in memory where kernels judge them: they read the head's own."""
+    scales = model.facts.scales
+    if (scales.logits_scaling, scales.final_logit_softcapping) != (1.0, None):
+        return (model.compute_dtype, "f32")
+    return (model.compute_dtype, "f32") if demand.keeps_float_logits else (model.compute_dtype,)
 
 
 def _activations(demand: Demand, model: ModelDemand, capacity: int, rows: int) -> MemoryItem:

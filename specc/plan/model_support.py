@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from specc.catalog.capabilities import BackendRow, ModelFeature
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.rope import facts_for_length
@@ -24,16 +26,21 @@ def model_for_bundle(
     Raises:
         SpeccError: SPC301 the back end cannot do what the model needs.
     """
+    for got, why in _refusals(facts, backend):
+        fix = "gpu: cpu with backend: onnxruntime, or another model"
+        raise SpeccError("SPC301", recipe.place(role, "model"), f"{got}, on {backend.name}", why, fix)
+    return facts_for_length(facts, max_length), _notes(role, facts, max_length)
+
+
+def _refusals(facts: ModelFacts, backend: BackendRow) -> Iterator[tuple[str, str]]:
+    """Yield what of a model the back end cannot do, and why."""
     for feature in model_features(facts):
         if feature in backend.refused_features:
-            raise SpeccError(
-                "SPC301",
-                recipe.place(role, "model"),
-                f"family {facts.family} has {feature}, on {backend.name}",
-                backend.refused_features[feature],
-                "gpu: cpu with backend: onnxruntime, or another model",
-            )
-    return facts_for_length(facts, max_length), _notes(role, facts, max_length)
+            yield f"family {facts.family} has {feature}", backend.refused_features[feature]
+    sizes = backend.head_sizes
+    if sizes is not None and facts.head_dim not in sizes:
+        served = f"multiples of {sizes.step} from {sizes.start} to {sizes[-1]}"
+        yield f"attention heads of size {facts.head_dim}", f"it has fused attention for {served}, and no other"
 
 
 def model_features(facts: ModelFacts) -> tuple[ModelFeature, ...]:

@@ -98,7 +98,12 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
     demand = demand_from_recipe(recipe, facts, limits)
     target, draft = demand.target, demand.draft
     kind = facts.drafter or str(recipe.draft.kind)
-    outlook = outlook_from_models(recipe, Models(_shape(target), _draft_shape(recipe, demand), kind), limits, given)
+    outlook: Prediction | Unpredicted = Unpredicted(
+        "not predicted", "the draft model's sizes are not known; give its config.json with --draft-config"
+    )
+    if kind != "model" or draft is not None:
+        models = Models(_shape(target), _draft_shape(recipe, demand), kind)
+        outlook = outlook_from_models(recipe, models, limits, given)
     if isinstance(outlook, Prediction):
         best = max(1, outlook.best_gamma)
         lengths = lengths_from_recipe(recipe, backend, facts.target.max_position_embeddings, best)
@@ -151,7 +156,19 @@ def demand_from_recipe(recipe: Recipe, facts: Facts, limits: LimitsSpec) -> Dema
         draft = replace(_model(recipe, recipe.draft, facts.draft), steps=steps, form_of_steps=form)
     acceptance = next(mode for mode in MODES if mode == recipe.acceptance)
     layers = min(recipe.draft.layers, facts.target.num_hidden_layers) if isinstance(recipe.draft, SelfDraft) else 0
-    return Demand(target, draft, limits, recipe.gpu.count, backend_of_recipe(recipe), acceptance, early_layers=layers)
+    backend = backend_of_recipe(recipe)
+    return Demand(
+        target,
+        draft,
+        limits,
+        recipe.gpu.count,
+        backend,
+        acceptance,
+        early_layers=layers,
+        verification="plugin" if acceptance in BACKENDS[backend].plugin_acceptance else "native",
+        head="native" if recipe.backend is None else recipe.backend.head or "native",
+        keeps_float_logits=bool(recipe.features),
+    )
 
 
 def _draft_shape(recipe: Recipe, demand: Demand) -> ModelShape | None:

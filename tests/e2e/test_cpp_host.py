@@ -5,6 +5,7 @@ The toy's next token depends on the last three rows of the cache, so that a wron
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from dataclasses import replace
@@ -25,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "tensorrt_toy"
 VOCABULARY, WRONGNESS, CAPACITY, CHUNK, GAMMA = 11, 4, 96, 8, 4
 LONGEST = CAPACITY - CHUNK + 1
+LIBRARY = "11.4.0.106"
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3]
 PROFILES = (
     ProfileSpec("prefill", (1, 1, 1), (1, CHUNK, CHUNK), (1, 1, GAMMA + 1)),
@@ -45,22 +47,25 @@ def host(tmp_path_factory) -> Path:
     return program
 
 
-def engine(role: EngineRole, interface: Interface, profiles: tuple[ProfileSpec, ...], sm: str) -> EngineSpec:
+def engine(role: EngineRole, interface: Interface, profiles: tuple[ProfileSpec, ...], *built: str) -> EngineSpec:
     return EngineSpec(
         role, "main", "tensorrt", f"{role}.engine", "f16", interface.inputs, interface.outputs, interface.caches,
-        CAPACITY, (CAPACITY,), profiles, (sm,),
+        CAPACITY, (CAPACITY,), profiles, built[:1], library=built[1],
     )  # fmt: skip
 
 
-def toy_bundle(folder: Path, *, draft: bool = False, sm: str = "8.9", stops: tuple[int, ...] = ()) -> Path:
+def toy_bundle(
+    folder: Path, *, draft: bool = False, sm: str = "8.9", library: str = LIBRARY, stops: tuple[int, ...] = ()
+) -> Path:
     """Write a manifest of one or two engines, and engines that the toy reads."""
     facts = facts_from_sizes(TinyLlama(num_hidden_layers=2))
     graph = tiny_graph_plan(
         compute_dtype="f16", capacity=CAPACITY, capacity_buckets=(CAPACITY,), max_logit_rows=GAMMA + 1
     )
-    engines = [engine("target", target_interface(facts, graph, "main"), PROFILES, sm)]
+    engines = [engine("target", target_interface(facts, graph, "main"), PROFILES, sm, library)]
     if draft:
-        engines.append(engine("draft", draft_interface(facts, replace(graph, role="draft")), DRAFT_PROFILES, sm))
+        interface = draft_interface(facts, replace(graph, role="draft"))
+        engines.append(engine("draft", interface, DRAFT_PROFILES, sm, library))
     for spec in engines:
         lines = [f"{VOCABULARY} {WRONGNESS} {CAPACITY}"]
         lines += [f"{p.tokens[0]} {p.tokens[2]} {p.logit_rows[0]} {p.logit_rows[2]}" for p in spec.profiles]
@@ -110,10 +115,32 @@ def test_a_stop_id_ends_the_text_inside_a_block(host, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sm", "tokens", "message"),
-    [("9.0", 8, "the engine was built for SM 9.0; this GPU is SM 8.9"), ("8.9", 80, "hold 1 to 89 tokens")],
+    ("changed", "tokens", "message"),
+    [
+        ({"sm": "9.0"}, 8, "the engine was built for SM 9.0; this GPU is SM 8.9"),
+        ({"library": "11.2.0.113"}, 8, "built by version 11.2.0.113 of the library; here is 11.4.0.106"),
+        ({}, 80, "hold 1 to 89 tokens"),
+    ],
 )
-def test_it_refuses_another_gpu_and_too_long_a_text(host, tmp_path, sm, tokens, message):
-    done = run_host(host, toy_bundle(tmp_path, sm=sm), tokens)
+def test_it_refuses_another_gpu_another_library_and_too_long_a_text(host, tmp_path, changed, tokens, message):
+    bundle = toy_bundle(tmp_path, **changed)
+    if changed:
+        (bundle / "target.engine").write_text("what no library loads")  # it is refused before it is loaded
+    done = run_host(host, bundle, tokens)
     assert done.returncode == 1
     assert message in done.stderr
+
+
+@pytest.mark.slow
+def test_engines_that_it_does_not_know_are_left_alone(host, tmp_path):
+    """Main variants can make every text; the others only make it sooner, so a host may leave them alone."""
+    bundle = toy_bundle(tmp_path, draft=True)
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    target, draft = manifest["engines"]
+    manifest["engines"] += [
+        draft | {"variant": "unrolled", "file": "none", "steps": 4},
+        target | {"variant": "whole", "file": "none", "steps": 4},
+    ]
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    done = run_host(host, bundle, 30, GAMMA)
+    assert (done.returncode, done.stdout) == (0, ",".join(map(str, expected(30))) + "\n"), done.stderr

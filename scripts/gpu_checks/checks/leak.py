@@ -12,7 +12,6 @@ from gpu_checks.machine import Machine
 from gpu_checks.outcome import Finding
 from gpu_checks.plugin_engine import MOST_ROWS, Execution, built, tensorrt
 from gpu_checks.verification import CallSizes, random_call
-from specc.plugin.operators import TENSORS
 from specc.plugin.registration import plugin_library
 
 _WARM_UP: Final = 2 * MOST_ROWS
@@ -30,13 +29,7 @@ def check(machine: Machine) -> Iterator[Finding]:
     for changing in (False, True):
         execution = Execution(trt, machine, content)
         with Buffers(machine.driver) as buffers:
-            buffers.put("logits", call.logits, "f32")
-            for name, array in call.inputs.items():
-                element = TENSORS[name].dtype
-                assert element is not None
-                buffers.put(name, array, element)
-            inputs = {name: buffer.shape for name, buffer in buffers.named.items()}
-            execution.bind(buffers, inputs)
+            inputs = execution.bind(buffers, call)
             done, before = 0, 0
             while done < _WARM_UP + machine.scale.shape_changes and machine.left() > machine.seconds * 0.1:
                 rows = 1 + done % MOST_ROWS if changing else MOST_ROWS

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from statistics import median
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ from gpu_checks.launches import Buffers, Launch, Loader
 from gpu_checks.machine import Machine
 from gpu_checks.outcome import Finding, LackingError
 from gpu_checks.products import Product
+from specc.catalog.head_timings import HeadTiming
 
 _MARGIN_S: Final = 4.0
 _REPEATED_IDS: Final = 1000
@@ -75,7 +78,13 @@ def _both(
         for _ in range(machine.scale.repeats):
             for name, work in ways.items():
                 spent[name].append(machine.driver.seconds(work, flush))
-    yield _finding(what, {name: median(values) for name, values in spent.items()}, fused, machine.card.bandwidth)
+    seconds = {name: median(values) for name, values in spent.items()}
+    finding = _finding(what, seconds, fused, machine.card.bandwidth)
+    if "apart" not in seconds:
+        yield finding
+    else:
+        timing = _timing(machine, seconds, hidden_size=hidden_size, vocab_size=size, rows=rows)
+        yield replace(finding, record=asdict(timing))
 
 
 def _apart(loader: Loader, buffers: Buffers, after: Buffers, product: Product) -> Callable[[], None]:
@@ -94,6 +103,14 @@ def _winners(buffers: Buffers) -> np.ndarray[Any, Any]:
     """Return the lowest id of each row's maximum, from its tiles."""
     values, ids = buffers.get("values")[0, :, :, 0], buffers.get("ids")[0, :, :, 0]
     return np.asarray(np.where(values == values.max(axis=1, keepdims=True), ids, ids.max() + 1).min(axis=1))
+
+
+def _timing(machine: Machine, seconds: dict[str, float], *, hidden_size: int, vocab_size: int, rows: int) -> HeadTiming:
+    """Return the measurement as plans take it."""
+    source = f"{machine.card.name}, {datetime.now(UTC):%Y-%m-%d}, median of {machine.scale.repeats}"
+    native, fused = (round(1e6 * seconds[way], 1) for way in ("apart", "fused"))
+    sm = machine.card.compute_capability
+    return HeadTiming(sm, "bf16", hidden_size, vocab_size, rows, native, fused, source)
 
 
 def _finding(what: str, spent: dict[str, float], fused: Launch, bandwidth: float) -> Finding:

@@ -14,7 +14,6 @@ from gpu_checks.plugin_engine import SUPPORT, ChangedBundle, Changes, Execution,
 from gpu_checks.verification import MODES, Agreement, CallSizes, agreement, random_call
 from specc.bundle.manifest import AcceptanceMode
 from specc.graph.verify import VERIFY_OUTPUTS
-from specc.plugin.operators import TENSORS
 from specc.plugin.registration import plugin_library
 
 _WIDE_BYTES: Final = 64 * 1024
@@ -49,12 +48,7 @@ def executed(trt: Any, machine: Machine, mode: AcceptanceMode, content: bytes, *
     call = random_call(np.random.default_rng(8), mode, "f32", sizes)
     execution = Execution(trt, machine, content)
     with Buffers(machine.driver) as buffers:
-        buffers.put("logits", call.logits, "f32")
-        for name, array in call.inputs.items():
-            element = TENSORS[name].dtype
-            assert element is not None
-            buffers.put(name, array, element)
-        execution.bind(buffers, {name: buffer.shape for name, buffer in buffers.named.items()})
+        execution.bind(buffers, call)
         execution.run()
         if captured:
             graph = machine.driver.captured(execution.run)

@@ -42,3 +42,8 @@ class IRuntime {
 IRuntime* createInferRuntime(ILogger& logger);
 
 }  // namespace nvinfer1
+
+extern "C" int32_t getInferLibMajorVersion() noexcept;
+extern "C" int32_t getInferLibMinorVersion() noexcept;
+extern "C" int32_t getInferLibPatchVersion() noexcept;
+extern "C" int32_t getInferLibBuildVersion() noexcept;

@@ -22,6 +22,11 @@ static bool on_device(const void* address, size_t bytes) {
   return static_cast<const char*>(address) + bytes <= next->first + next->second;
 }
 
+int32_t getInferLibMajorVersion() noexcept { return 11; }
+int32_t getInferLibMinorVersion() noexcept { return 4; }
+int32_t getInferLibPatchVersion() noexcept { return 0; }
+int32_t getInferLibBuildVersion() noexcept { return 106; }
+
 cudaError_t cudaGetDevice(int* device) { *device = 0; return cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrComputeCapabilityMajor ? 8 : 9;

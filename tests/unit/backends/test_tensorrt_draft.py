@@ -20,8 +20,12 @@ from tests.tiny_models import TinyLlama
 
 
 @pytest.mark.slow
-def test_a_drawing_draft_engine_has_a_kernel_for_a_single_token(tmp_path: Path) -> None:
-    source = source_from_sizes(tmp_path / "source", TinyLlama(stored="bf16", num_hidden_layers=1))
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 2), (2, 1), (1, 1), (3, 3)])
+def test_a_drawing_draft_engine_has_a_kernel_for_a_single_token(tmp_path: Path, heads: int, kv_heads: int) -> None:
+    sizes = TinyLlama(
+        stored="bf16", num_hidden_layers=1, num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=16
+    )
+    source = source_from_sizes(tmp_path / "source", sizes)
     graph = tiny_graph_plan(
         role="draft", variants=("main",), compute_dtype="bf16", capacity_buckets=(128,), acceptance="rejection"
     )

@@ -83,9 +83,9 @@ def test_what_one_kernel_cannot_serve_is_never_asked_of_it(reason: str) -> None:
     graph = replace(GREEDY, **CANNOT[reason])
     limits = LimitsSpec(64, 64, 64, 128, 32, 8, 4)
     assert reason in str(obstacle(FACTS, graph))
-    assert head_from_recipe(recipe(), FACTS, graph, limits, ("9.0",)) == ("native", ())
+    assert head_from_recipe(recipe(), FACTS, graph, limits, ("9.0",), timings=()) == ("native", ())
     with pytest.raises(SpeccError) as caught:
-        head_from_recipe(recipe(head="fused"), FACTS, graph, limits, ("9.0",))
+        head_from_recipe(recipe(head="fused"), FACTS, graph, limits, ("9.0",), timings=())
     assert caught.value.code == "SPC301"
     assert caught.value.place == "backend.head"
     assert reason in caught.value.why

@@ -7,7 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from specc.bundle.manifest import HeadLowering
 from specc.plan.make import plan_from_recipe
+from specc.plugin.layout import IDS, VALUES
+from specc.plugin.operators import OPERATORS, chain_of
 from specc.recipe.schema import Recipe
 from tests.stated_source import SMOLLM2_FACTS, StatedSource
 from tests.tiny_models import TinyLlama, tensors_from_sizes
@@ -53,3 +56,43 @@ def test_smollm2_has_the_parameters_that_its_name_says() -> None:
     recipe = Recipe.model_validate({"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": "none", "gpu": "cpu"})
     weights = [item.bytes for item in plan_from_recipe(recipe, StatedSource()).memory if "weights" in item.name]
     assert sum(weights) // 4 == 134_515_008
+
+
+def kernel_table(acceptance: str, features: tuple[str, ...] = (), **backend: str) -> dict[str, int]:
+    recipe = Recipe.model_validate(
+        {"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": "ngram", "gpu": "h100-sxm-80gb",
+         "backend": {"name": "tensorrt", **backend}, "acceptance": acceptance, "gamma": {"max": 4},
+         "features": features, "limits": {"max_batch": 16, "max_input": 64, "max_output": 64}}
+    )  # fmt: skip
+    return {item.name: item.bytes for item in plan_from_recipe(recipe, StatedSource()).memory}
+
+
+ROWS, WIDTH = 16 * 5, SMOLLM2_FACTS.vocab_size
+
+
+def partials(mode: str, head: HeadLowering) -> int:
+    """Return the bytes of what the first reader of the logits hands to the next, as its operator states it."""
+    row = OPERATORS[chain_of(mode, head)[-2 if mode != "rejection" else 1]]
+    tiles = -(-WIDTH // row.tile)
+    return ROWS * tiles * 4 * (VALUES[row.mode] + IDS[row.mode])
+
+
+def test_a_fused_head_has_no_logits_and_kernels_read_those_of_the_product() -> None:
+    fused, native = kernel_table("greedy", head="fused"), kernel_table("greedy", head="native")
+    assert fused["logits"] == 0
+    assert native["logits"] == ROWS * WIDTH * 2
+    assert fused["verification"] == partials("greedy", "fused")
+    assert sum(native.values()) - sum(fused.values()) > 0.95 * native["logits"]
+
+
+@pytest.mark.parametrize("mode", ["greedy", "coupled", "rejection"])
+def test_what_kernels_keep_between_them_is_counted(mode: str) -> None:
+    table = kernel_table(mode, head="native")
+    assert partials(mode, "native") <= table["verification"]
+    assert table["verification"] < ROWS * WIDTH  # below one byte a logit: no sampler over the vocabulary
+    assert table["logits"] == ROWS * WIDTH * 2
+
+
+def test_logits_that_are_also_read_in_float32_are_counted_twice() -> None:
+    assert kernel_table("greedy", features=("token_logprobs",))["logits"] == ROWS * WIDTH * (2 + 4)
+    assert kernel_table("block")["logits"] == ROWS * WIDTH * 4  # native operators

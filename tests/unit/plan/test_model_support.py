@@ -46,6 +46,17 @@ def test_tensorrt_rtx_refuses_what_it_cannot_build(facts: ModelFacts, feature: s
     assert "onnxruntime" in caught.value.fix
 
 
+@pytest.mark.parametrize("size", [8, 12, 20, 264])
+def test_tensorrt_rtx_refuses_heads_that_it_has_no_fused_attention_for(size: int) -> None:
+    with pytest.raises(SpeccError) as caught:
+        planned(dataclasses.replace(SMOLLM2_FACTS, head_dim=size), "rtx-4090")
+    assert caught.value.code == "SPC301"
+    assert caught.value.got == f"attention heads of size {size}, on tensorrt-rtx"
+    assert "multiples of 8 from 16 to 256" in caught.value.why
+    planned(dataclasses.replace(SMOLLM2_FACTS, head_dim=16), "rtx-4090")
+    planned(dataclasses.replace(SMOLLM2_FACTS, head_dim=256), "rtx-4090")
+
+
 def test_the_longest_text_decides_between_the_factors_of_longrope() -> None:
     short, long = planned(LONG, max_output=3072), planned(LONG, max_output=3073)
     assert short.target.facts == LONG
