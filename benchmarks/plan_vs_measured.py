@@ -3,8 +3,8 @@
     python benchmarks/plan_vs_measured.py build/smollm2-135m-cpu build/smollm2-135m-w4a16-cpu --contexts 16 128 400
 
 In each round the machine is probed, then calls of every bundle are timed, so that a slow minute of a shared machine
-hits both. Predicted over measured are T(B,1) and T(B,S) / T(B,1), medians of the rounds' own ratios; --json keeps all
-readings. It needs a machine that does nothing else.
+hits both. Predicted over measured are T(B,1) and T(B,S) / T(B,1), of medians over the rounds; --json keeps all
+readings, and rounds of another day are added to those. It needs a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -82,24 +82,30 @@ def predicted_seconds(plan: Plan, device: Cpu, call: str) -> float:
 
 
 def show(bundles: list[Path], rounds: list[dict[str, Any]]) -> None:
-    """Print predicted over measured, in percent off; of T(B,1) the milliseconds and each round's besides."""
+    """Print the median prediction over the median measurement of all rounds, in percent off, and the largest.
+
+    Rounds come before ratios: on a machine that others share, one round's probe and calls meet different neighbours,
+    and the ratio of T(B,1) in each round, in brackets, says by how much.
+    """
     devices = [device_from_machine(machine_from_probe(record_from_json(ProbeResult, r["probe"]))) for r in rounds]
+    offs: list[float] = []
     for bundle in bundles:
         plan = record_from_file(Plan, bundle / PLAN_FILE)
         taken = [r["measured"][bundle.name] for r in rounds]
         said = [{call: predicted_seconds(plan, device, call) for call in taken[0]} for device in devices]
-        for ahead in dict.fromkeys(call.split("x")[0] for call in taken[0]):  # `128 4`, of `128 4x5`
-            one = [guess[f"{ahead}x1"] / fact[f"{ahead}x1"] for guess, fact in zip(said, taken, strict=True)]
-            line = f"{bundle.name:24} {ahead.split()[0]:>4} cached, {ahead.split()[1]} rows: "
-            line += f"T(1) {median(fact[f'{ahead}x1'] for fact in taken) * 1e3:6.2f} ms {median(one) - 1:+4.0%}"
-            line += f" ({' '.join(f'{ratio - 1:+.0%}' for ratio in one)});"
+        fact, guess = ({call: median(r[call] for r in each) for call in taken[0]} for each in (taken, said))
+        for ahead in dict.fromkeys(call.split("x")[0] for call in fact):  # `128 4`, of `128 4x5`
+            one = f"{ahead}x1"
+            off = {call: guess[call] / fact[call] - 1 for call in (one,)}
             for tokens in TOKENS[1:]:
-                ratios = [
-                    guess[f"{ahead}x{tokens}"] / guess[f"{ahead}x1"] / (fact[f"{ahead}x{tokens}"] / fact[f"{ahead}x1"])
-                    for guess, fact in zip(said, taken, strict=True)
-                ]
-                line += f" T({tokens}) {median(ratios) - 1:+4.0%}"
-            print(line)
+                call = f"{ahead}x{tokens}"
+                off[call] = guess[call] / guess[one] / (fact[call] / fact[one]) - 1
+            each = " ".join(f"{g[one] / f[one] - 1:+.0%}" for g, f in zip(said, taken, strict=True))
+            line = f"{bundle.name:24} {ahead.split()[0]:>4} cached, {ahead.split()[1]} rows: "
+            line += f"T(1) {fact[one] * 1e3:6.2f} ms {off[one]:+4.0%} ({each});"
+            print(line, *(f"T({tokens}) {off[f'{ahead}x{tokens}']:+4.0%}" for tokens in TOKENS[1:]))
+            offs += off.values()
+    print(f"{len(rounds)} rounds: from {min(offs):+.0%} to {max(offs):+.0%}")
 
 
 def main() -> None:
@@ -109,12 +115,10 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, nargs="+", default=[128])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0, help="of timing, for a bundle and context in a round")
-    parser.add_argument("--json", type=Path, help="where readings go; what is there is shown, and nothing measured")
+    parser.add_argument("--json", type=Path, help="where readings are kept and added to; `--rounds 0` shows them")
     options = parser.parse_args()
-    if options.json is not None and options.json.exists():
-        show(options.bundle, json.loads(options.json.read_text()))
-        return
-    rounds: list[dict[str, Any]] = []
+    known = options.json is not None and options.json.exists()
+    rounds: list[dict[str, Any]] = json.loads(options.json.read_text()) if known else []
     for _ in range(options.rounds):
         probe = json_from_record(probe_from_machine())
         measured = {path.name: measured_seconds(path, options.contexts, options.seconds) for path in options.bundle}

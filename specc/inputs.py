@@ -61,6 +61,8 @@ def lock_from_plan(
         toolchain |= BACKENDS[CALIBRATION_TOOL].toolchain()
     opened = {"target": sources.target} | ({} if sources.draft is None else {"draft": sources.draft})
     files = {role: SourceFiles(source.uri, source.revision, source.files) for role, source in opened.items()}
+    if sources.head is not None:
+        files["draft"] = SourceFiles(sources.head.uri, None, sources.head.files)
     return lock_from_sources(files, toolchain, digest_from_file, "" if kernels is None else kernels.digest)
 
 

@@ -37,6 +37,8 @@ from specc.calibrate.statistics_file import StatisticsFolder
 from specc.certify.gate import pass_gate, request_from_choice
 from specc.certify.outlook import check_measured_speedup
 from specc.certify.request import CertifyRequest
+from specc.checkpoint.head_folder import HeadFolder
+from specc.checkpoint.source import SourceCheckpoint
 from specc.checkpoint.tokenizer_files import write_tokenizer
 from specc.deploy.write import write_deployment
 from specc.errors import SpeccBug
@@ -118,7 +120,7 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
     recipe = recipe_from_file(request.recipe, request.overrides)
     choices_from_recipe(recipe)  # refuses what this version cannot build before a checkpoint is fetched
     sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
-    plan = plan_from_recipe(recipe, sources.target, sources.draft, given_here())
+    plan = plan_from_recipe(recipe, sources.target, sources.of_draft, given_here())
     check_required(recipe, sum(item.bytes for item in plan.memory), plan.prediction)
     certify = request_from_choice(recipe.certify, request.recipe.parent)
     destination = request.out / plan.name
@@ -147,6 +149,8 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
             return BuildResult(plan, lowered[0], changed=True, pending=pending_files(lock))
         tokenizer = tokenizer_from_source(inputs)  # first: nothing before this has built it, and compiling takes long
         engines = tuple(compiled_from_plan(model) for model in models)
+        if sources.head is not None:
+            engines += (head_from_folder(inputs, sources.head),)
         if makes_whole_step(plan):
             engines += (whole_engine_from_graphs(*models),)
         if request.stop_after == "compile":
@@ -161,7 +165,7 @@ def plan_from_file(recipe_file: Path, overrides: tuple[str, ...], *, offline: bo
     recipe = recipe_from_file(recipe_file, overrides)
     choices_from_recipe(recipe)
     sources = sources_from_recipe(recipe, recipe_file.parent, offline=offline)
-    return plan_from_recipe(recipe, sources.target, sources.draft, given_here())
+    return plan_from_recipe(recipe, sources.target, sources.of_draft, given_here())
 
 
 def written_plan(plan: Plan, out: Path) -> Path:
@@ -175,11 +179,14 @@ def written_plan(plan: Plan, out: Path) -> Path:
 
 def written_layout(plan: Plan, sources: Sources, out: Path) -> Path:
     """Write `<name>.layout/`: what a checkpoint will consist of, without its weights."""
-    models = [(plan, sources.target)]
+    models: list[tuple[Plan, SourceCheckpoint | HeadFolder]] = [(plan, sources.target)]
     draft = build_plan_of_draft(plan)
     if draft is not None and sources.draft is not None:
         models.append((draft, sources.draft))
-    return written_outline(CHECKPOINT_BACKENDS.get(plan.backend.name), plan, models, out, write_deployment)
+    if sources.head is not None:
+        models.append((plan, sources.head))
+    backend = CHECKPOINT_BACKENDS.get(plan.backend.name)
+    return written_outline(backend, plan, models, out, write_deployment)
 
 
 def locked_from_request(request: BuildRequest, destination: Path, lock: RecipeLock) -> RecipeLock | None:
@@ -230,6 +237,16 @@ def checkpoint_from_source(inputs: Inputs) -> Path:
         write_checkpoint_list(checkpoint, folder)
 
     return store.obtain(inputs.keys.checkpoint, produce, f"checkpoint of {plan.name}")
+
+
+def head_from_folder(inputs: Inputs, head: HeadFolder) -> Path:
+    """Store the files of a drafter's head, linked: another program loads them beside the target's checkpoint."""
+    plan, place = inputs.plan, inputs.store.place
+
+    def produce(folder: Path) -> None:
+        write_checkpoint_list(CHECKPOINT_BACKENDS[plan.backend.name].place_head(plan, head, folder, place), folder)
+
+    return inputs.store.obtain(inputs.keys.head, produce, f"head of {plan.name}")
 
 
 def calibrated_from_texts(inputs: Inputs) -> Calibrated | None:

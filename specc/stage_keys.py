@@ -112,9 +112,18 @@ class StageKeys:
     @property
     def checkpoint(self) -> str:
         """Key of a checkpoint: its parts, and the facts that its configuration states."""
+        return self._built_key("checkpoint", {**self._laid_out(), "loader": self._loader})
+
+    @property
+    def head(self) -> str:
+        """Key of a head that is placed beside the target: its files, and the flow that loads them."""
+        files = {file.name: file.sha256 for file in self._lock.sources["draft"].files}
+        return self._built_key("head", {"files": files, "model": self._laid_out()["model"], "loader": self._loader})
+
+    @property
+    def _loader(self) -> dict[str, str] | None:
         trtllm = self._plan.backend.trtllm
-        loader = None if trtllm is None else {"flow": trtllm.flow, "version": trtllm.version}
-        return self._built_key("checkpoint", {**self._laid_out(), "loader": loader})
+        return None if trtllm is None else {"flow": trtllm.flow, "version": trtllm.version}
 
     def _laid_out(self) -> dict[str, Any]:
         plan = self._plan

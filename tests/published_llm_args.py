@@ -88,8 +88,11 @@ def _in_class(place: str, options: dict[str, Any], fields: dict[str, Any], facts
         kind = fields.get(name, {"type": "object"})["type"]
         if not accepts(kind, value):
             found.append(f"{place}{name}: {value!r} is no {kind}")
-        elif kind in facts["classes"]:
-            found += _in_class(f"{name}.", value, facts["classes"][kind]["fields"], facts)
+        else:
+            known = facts["classes"].keys() - {"DecodingBaseConfig"}  # told apart by its decoding_type, below
+            nested = next((alternative for alternative in kind.split(" | ") if alternative in known), None)
+            if nested is not None and value is not None:
+                found += _in_class(f"{name}.", value, facts["classes"][nested]["fields"], facts)
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from specc.backends.aids import NO_AIDS, BuildAids
 from specc.bundle.manifest import CheckpointSpec, EngineSpec
 from specc.catalog.weight_formats import WeightFormat
+from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.lowered import Lowered
 from specc.lower.place import Place
@@ -110,11 +111,17 @@ class CheckpointBackend(Backend, Protocol):
     def write_rest(self, plan: Plan, source: SourceCheckpoint, folder: Path, place: Place) -> CheckpointSpec:
         """Write or place all other files into `folder` and return what the checkpoint is."""
 
+    def place_head(self, plan: Plan, head: HeadFolder, folder: Path, place: Place) -> CheckpointSpec:
+        """Place the files of a drafter's head into `folder` and return what it is; `plan` is the target's."""
+
     def write_outline(self, plan: Plan, source: SourceCheckpoint, folder: Path) -> None:
         """Fill a folder with all that follows from the plan: configuration, and headers of files with nothing in them.
 
         No weight is read, and the files of weights take no room on the disk.
         """
+
+    def write_head_outline(self, head: HeadFolder, folder: Path) -> None:
+        """Write which files of a head would be placed into `folder`."""
 
     def write_serving(self, plan: Plan, folder: Path) -> None:
         """Write what the other program is started with into `folder` (empty, exists); `plan` is the target's."""

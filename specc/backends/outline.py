@@ -11,18 +11,20 @@ from typing import Final
 from specc.backends.backend import CheckpointBackend
 from specc.bundle.disk import exchange
 from specc.bundle.failures import coded_failures
+from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
 from specc.plan.make import plan_text
 from specc.plan.plan import PLAN_FILE, Plan
 
 DEPLOY_FOLDER: Final = "deploy"
+HEAD_FOLDER: Final = "draft"
 
 
 def written_outline(
     backend: CheckpointBackend | None,
     plan: Plan,
-    models: Iterable[tuple[Plan, SourceCheckpoint]],
+    models: Iterable[tuple[Plan, SourceCheckpoint | HeadFolder]],
     out: Path,
     write_deployment: Callable[[Plan, Path], None],
 ) -> Path:
@@ -33,7 +35,7 @@ def written_outline(
     Args:
         backend: of the plan; None where it makes engines.
         plan: of the target.
-        models: the plan and the source of each model.
+        models: the plan and the source of each model; of a head that is placed, the target's plan.
         out: folder of bundles.
         write_deployment: fills a folder with what a bundle of the plan is started with.
 
@@ -73,10 +75,16 @@ def written_outline(
 
 
 def _fill(
-    backend: CheckpointBackend, plan: Plan, models: Iterable[tuple[Plan, SourceCheckpoint]], staging: Path
+    backend: CheckpointBackend,
+    plan: Plan,
+    models: Iterable[tuple[Plan, SourceCheckpoint | HeadFolder]],
+    staging: Path,
 ) -> None:
     for model, source in models:
-        folder = staging / model.graph.role
+        folder = staging / (HEAD_FOLDER if isinstance(source, HeadFolder) else model.graph.role)
         folder.mkdir(parents=True)
-        backend.write_outline(model, source, folder)
+        if isinstance(source, HeadFolder):
+            backend.write_head_outline(source, folder)
+        else:
+            backend.write_outline(model, source, folder)
     (staging / PLAN_FILE).write_text(plan_text(plan), encoding="utf-8")

@@ -95,7 +95,8 @@ class HeadDraftSpec:
     """A drafter that another program runs, over the target's hidden states or with layers of its checkpoint.
 
     Attributes:
-        model: hub id of the head, which that program loads itself; None where the target's checkpoint holds it.
+        model: hub id of the head, which that program loads itself, or the folder of the bundle that it lies in; None
+            where the target's checkpoint holds it.
     """
 
     kind: Literal["eagle3", "mtp", "pard", "dflash", "dspark"]

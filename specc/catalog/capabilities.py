@@ -3,13 +3,14 @@
 Measured with ONNX Runtime 1.32 and TensorRT-RTX 1.7.1; a row changes only with a measurement. TensorRT's row is not
 measured: it has the graphs of TensorRT-RTX, whose importer of ONNX it shares, on the SMs that it is published to run
 on. Sources, looked up on 2026-11-30: Model Optimizer's support matrix, whose formats it deploys (fp4: Blackwell and
-later; fp8: Ada and later; int4 weights: Ampere and later), and the release notes of 10.14.1 for SM 10.3.
+later; fp8: Ada and later; int4 weights: Ampere and later), and the release notes of 10.14.1 for SM 10.3. TensorRT-LLM
+on SM 10.3: its page of supported hardware (B300, GB300), which names no version.
 A recipe that names no back end gets the first row that runs on its GPU, so what was never run stands last.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from specc.bundle.manifest import AcceptanceMode, HardwareCompatibility
@@ -83,7 +84,8 @@ class BackendRow:
         fixed_shapes: whether a runtime is to keep to few shapes, an execution context for each number of rows.
         makes: `engines` over graphs of specc's own, or a `checkpoint` that another program loads.
         several_gpus: whether one model may be split over GPUs.
-        cache_dtypes: of caches, beside the compute dtype.
+        caches: dtypes of caches beside the compute dtype, with the SMs they run on.
+        refused_caches: those that it could be thought to run, with the reason.
     """
 
     name: BackendName
@@ -94,6 +96,7 @@ class BackendRow:
     schemes: dict[str, SchemeSupport]
     refused_schemes: dict[str, str]
     refused_features: dict[ModelFeature, str]
+    refused_caches: dict[str, str]
     acceptance: tuple[AcceptanceMode, ...]
     plugin_acceptance: tuple[AcceptanceMode, ...]
     draft_kinds: tuple[str, ...]
@@ -103,13 +106,13 @@ class BackendRow:
     default_prefill_chunk: int
     default_support: int
     whole_support: bool
+    caches: dict[str, tuple[str, ...]] = field(default_factory=dict)
     head_sizes: range | None = None
     hardware_compatibility: tuple[HardwareCompatibility, ...] = ()
     builder_limits: bool = False
     fixed_shapes: bool = False
     makes: Literal["engines", "checkpoint"] = "engines"
     several_gpus: bool = False
-    cache_dtypes: tuple[str, ...] = ()
     quantized_embedding: bool = False
     invariant: bool = False
 
@@ -135,9 +138,15 @@ _FUSED_HEAD_SIZES: Final = range(16, 257, 8)
 
 _RTX: Final = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
 _TRT: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
-_LLM: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
+_LLM: Final = ("8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
 _CPU_CASTS: Final = (
     "ONNX Runtime computes it on CPUs through casts around float32 arithmetic: no faster than f32, and less exact"
+)
+
+_CPU_CACHES: Final = "ONNX Runtime's attention reads keys and values as floats of its activations' dtype on CPUs"
+_TRT_CACHES: Final = (
+    "TensorRT-RTX 1.7 updates caches in place as float32, float16 or bfloat16 only (`cache has type FP8 but must have "
+    "type Float, Half, or BFloat16`)"
 )
 
 BACKENDS: Final[dict[str, BackendRow]] = {
@@ -158,6 +167,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "bf16": "ONNX Runtime has no bfloat16 arithmetic on CPUs",
         },
         refused_features={},
+        refused_caches={"fp8": _CPU_CACHES, "int8": _CPU_CACHES},
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
         plugin_acceptance=(),
         draft_kinds=("ngram", "suffix", "none", "model", "self"),
@@ -192,6 +202,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "a mixture of experts": "sending tokens to their experts needs NonZero, which TensorRT-RTX does not have",
             "soft-capped attention scores": "TensorRT-RTX's Attention takes no softcap",
         },
+        refused_caches={"fp8": _TRT_CACHES, "int8": _TRT_CACHES},
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
         plugin_acceptance=(),
         draft_kinds=("ngram", "suffix", "none", "model"),
@@ -220,9 +231,10 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         },
         refused_schemes={"f32": "TensorRT-LLM's fused attention has no float32"},
         refused_features={},
+        refused_caches={"int8": "TensorRT-LLM then switches paged-context attention off without a word"},
         acceptance=("greedy", "coupled", "rejection"),
         plugin_acceptance=(),
-        draft_kinds=("ngram", "none", "model", "eagle3", "mtp", "pard", "dflash", "dspark"),
+        draft_kinds=("ngram", "suffix", "none", "model", "eagle3", "mtp", "pard", "dflash", "dspark"),
         features=(),
         logits_variant=False,
         static_capacity=True,
@@ -231,7 +243,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         whole_support=False,
         makes="checkpoint",
         several_gpus=True,
-        cache_dtypes=("fp8",),
+        caches={"fp8": _LLM[2:]},
     ),
     "tensorrt": BackendRow(
         name="tensorrt",
@@ -255,6 +267,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "a mixture of experts": "its graphs are those of tensorrt-rtx, which lacks NonZero for experts",
             "soft-capped attention scores": "its graphs are those of tensorrt-rtx, whose Attention takes no softcap",
         },
+        refused_caches=dict.fromkeys(("fp8", "int8"), f"its graphs are those of tensorrt-rtx: {_TRT_CACHES}"),
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
         plugin_acceptance=("greedy", "coupled", "rejection"),
         draft_kinds=("ngram", "suffix", "none", "model"),

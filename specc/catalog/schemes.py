@@ -63,6 +63,12 @@ SCHEMES: Final[dict[str, SchemeRow]] = {
     ),
 }
 
+CACHES: Final[dict[str, str]] = {
+    "fp8": "8-bit float (e4m3) keys and values",
+    "int8": "8-bit integer keys and values",
+}
+"""What keys and values may be stored as beside the dtype of activations (`kv_cache`): capabilities say where."""
+
 
 def weight_bits(scheme: str) -> float:
     """Return the bits of one weight of a quantized layer, as usually stored, its share of the scales included."""

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from specc.catalog.capabilities import BACKENDS, DRAFT_KINDS
 from specc.catalog.families import FAMILIES
 from specc.catalog.gpus import GPUS
-from specc.catalog.schemes import SCHEMES
+from specc.catalog.schemes import CACHES, SCHEMES
 
 Table: TypeAlias = tuple[list[str], list[list[str]]]
 
@@ -35,6 +35,9 @@ def scheme_table() -> Table:
     for row in SCHEMES.values():
         runs = [backend.name for backend in BACKENDS.values() if row.name in backend.schemes]
         rows.append([row.name, row.title, ", ".join(runs) or "none yet"])
+    for cache, title in CACHES.items():
+        runs = [backend.name for backend in BACKENDS.values() if cache in backend.caches]
+        rows.append([f"kv {cache}", f"{title} (`kv_cache: {cache}`)", ", ".join(runs) or "none"])
     return ["name", "what is stored and computed", "back ends"], rows
 
 

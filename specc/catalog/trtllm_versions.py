@@ -24,14 +24,16 @@ class SwitchOff:
     """How speculation is switched off for good when too few drafts are accepted.
 
     Attributes:
-        window: field of the number of finished requests that are averaged.
+        window: field of the number of samples that are averaged.
         threshold: field of the limit.
         unit: `tokens` accepted a step, or `ratio` of the drafted ones.
+        sample: a finished `request`, or one `call` of the target that had drafts.
     """
 
     window: str
     threshold: str
     unit: Literal["tokens", "ratio"]
+    sample: Literal["request", "call"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class SpeculativeFields:
         rejection_sampling: field that turns on rejection sampling; None where drafts are only compared.
         taps: whether EAGLE-3 may be told which layers its head reads.
         cache_dtype: field of the caches' dtype, with the section that holds it.
+        cuda_graphs: how CUDA graphs are asked for: a section `cuda_graph_config`, or fields of their own.
         config_flag: option of trtllm-serve that takes the YAML.
         metrics: what tells how drafts fare: `iterations`, JSON at /metrics that tells each one once, or `prometheus`,
             counters at /prometheus/metrics, which appear with `return_perf_metrics`.
@@ -68,6 +71,7 @@ class SpeculativeFields:
     taps: bool = True
     cache_dtype: str = "kv_cache_config.dtype"
     draft_by_id: bool = False
+    cuda_graphs: Literal["section", "flat"] = "section"
     config_flag: str = "--extra_llm_api_options"
     metrics: Literal["iterations", "prometheus"] = "iterations"
 
@@ -115,6 +119,7 @@ VERSIONS: Final[tuple[TrtllmVersionRow, ...]] = (
             rejection_sampling=None,
             taps=False,
             cache_dtype="kv_cache_dtype",
+            cuda_graphs="flat",
         ),
         source="0.21.0: six names; DraftTarget and Eagle read pytorch_weights_path; sections ignore unknown keys",
     ),
@@ -168,7 +173,7 @@ VERSIONS: Final[tuple[TrtllmVersionRow, ...]] = (
             max_concurrency=True,
             schedule="lower bounds",
             scheduled=_TWO_MODELS,
-            switch_off=SwitchOff("acceptance_window", "acceptance_length_threshold", "tokens"),
+            switch_off=SwitchOff("acceptance_window", "acceptance_length_threshold", "tokens", "request"),
             rejection_sampling=None,
             draft_by_id=True,
         ),
@@ -212,7 +217,7 @@ VERSIONS: Final[tuple[TrtllmVersionRow, ...]] = (
             max_concurrency=True,
             schedule="upper bounds",
             scheduled=("eagle3", "mtp"),
-            switch_off=SwitchOff("acceptance_rate_window_size", "acceptance_rate_threshold", "ratio"),
+            switch_off=SwitchOff("acceptance_rate_window_size", "acceptance_rate_threshold", "ratio", "call"),
             rejection_sampling="use_rejection_sampling",
             draft_by_id=True,
             config_flag="--config",

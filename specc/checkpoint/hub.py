@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -111,17 +112,28 @@ def _guarded(what: str, offline: bool, call: Callable[[], Any]) -> Any:  # noqa:
 
 
 def _unreachable(what: str, offline: bool, error: Exception) -> NoReturn:
+    fetch = f"run once without --offline, or `hf download {what}` where there is a network"
+    reach = "check the network, or give a folder that holds the model"
+    config = "`specc plan` needs no more than its config.json, given by --config or --draft-config"
     raise SpeccError(
         "SPC205",
         f"hf://{what}",
-        f"not in the local cache, and --offline is on: {_first_line(error)}" if offline else _first_line(error),
+        f"not in the local cache, and --offline is on{_unexpected(what, error)}" if offline else _first_line(error),
         "the model's files must be on this machine",
-        f"run once without --offline, or `hf download {what}` where there is a network{download_text(what)}"
-        if offline
-        else f"check the network, or give a folder that holds the model{download_text(what)}",
+        f"{fetch if offline else reach}{download_text(what)}; {config}",
     )
 
 
+def _unexpected(what: str, error: Exception) -> str:
+    """Return the error's own words where it is not the one of a model that was never fetched."""
+    errors = _library(what).errors
+    known = isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled)
+    return "" if known else f": {_first_line(error)}"
+
+
 def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0][:300]}" if text else type(error).__name__
+    text = str(error).strip().removeprefix("Got: ")  # the library's own word before the error of a lower one
+    if not text:
+        return type(error).__name__
+    line = text.splitlines()[0][:300]
+    return line if re.match(r"\w+Error: ", line) else f"{type(error).__name__}: {line}"

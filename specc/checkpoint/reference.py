@@ -43,7 +43,7 @@ def resolved_from_reference(uri: str, *, base: Path, revision: str | None, offli
         _refuse_revision(uri, revision)
         return Resolved(_path_in_package(uri), None)
     if not uri.startswith(HUB_SCHEME):
-        path = _local_path(uri, base)
+        path = local_path(uri, base)
         if path is not None:
             _refuse_revision(uri, revision)
             return Resolved(path, None)
@@ -59,7 +59,8 @@ def resolved_from_reference(uri: str, *, base: Path, revision: str | None, offli
     return Resolved(*file_from_hub(repository, "/".join(parts[2:]), revision=revision, offline=offline))
 
 
-def _local_path(uri: str, base: Path) -> Path | None:
+def local_path(uri: str, base: Path) -> Path | None:
+    """Return the path that exists under a reference, seen from `base`; None where there is none."""
     try:
         path = (base / Path(uri).expanduser()).absolute() if uri.strip() else None
         return path if path is not None and path.exists() else None
@@ -83,7 +84,7 @@ def _path_in_package(uri: str) -> Path:
         )
     folders = [Path(place) for place in spec.submodule_search_locations or ()]
     for folder in folders:
-        path = _local_path(inside, folder)
+        path = local_path(inside, folder)
         if path is not None:
             return path
     models = sorted(str(path.relative_to(folder)) for folder in folders for path in folder.rglob("*.gguf"))

@@ -10,11 +10,12 @@ import typer
 from specc.bundle.record import json_from_record
 from specc.cli.options import AsJson, Offline, Overrides
 from specc.cli.plan_text import show_plan, show_preview
-from specc.cli.show import OUT, show_json, show_table
+from specc.cli.show import OUT, show_json, show_table, wrapped
 from specc.cli.write import write_text
 from specc.errors import SpeccError
 from specc.plan.compare import COLUMNS, comparison_row
 from specc.plan.plan import Plan
+from specc.plan.prediction import Unpredicted
 from specc.plan.preview import Preview
 from specc.plan.request import (
     PlanRequest,
@@ -130,8 +131,11 @@ def _compare(request: PlanRequest, axis: str, *, as_json: bool) -> None:
     name = axis.partition("=")[0]
     show_table([name, *COLUMNS], [comparison_row(variant, preview) for variant, preview in compared])
     OUT.print("\nGB of one device; AR/s: tokens per second of one request without drafts;", markup=False)
-    OUT.print("speed-ups over AR with the best gamma of each batch; ends: the batch from which", markup=False)
-    OUT.print("AR is faster; builds: yes, or the code that a build ends with.", markup=False)
+    OUT.print("speed-ups over AR with the best gamma of each batch; pays: the batches at which", markup=False)
+    OUT.print("drafts gain; builds: yes, or the code that a build ends with.", markup=False)
+    outlooks = [preview.prediction for _, preview in compared]
+    for reason in dict.fromkeys(outlook.reason for outlook in outlooks if isinstance(outlook, Unpredicted)):
+        OUT.print(wrapped(f"Not predicted: {reason}."), markup=False)
 
 
 def _json_fields(preview: Preview) -> dict[str, object]:

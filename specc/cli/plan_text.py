@@ -38,7 +38,7 @@ def show_plan(plan: Plan) -> None:
     )  # fmt: skip
     _show_memory(plan.memory, plan.fit, limits)
     if plan.prediction is not None:
-        _show_prediction(plan.prediction)
+        _show_prediction(plan.prediction, plan.fit)
     show_notes(plan.notes)
 
 
@@ -56,7 +56,7 @@ def show_preview(preview: Preview) -> None:
         ]
     )
     _show_memory(preview.memory, preview.fit, limits)
-    _show_prediction(preview.prediction)
+    _show_prediction(preview.prediction, preview.fit)
     if preview.refused is not None:
         OUT.print()
         OUT.print(wrapped(f"it is not built: {preview.refused}"), markup=False)
@@ -87,7 +87,7 @@ def _show_memory(memory: tuple[MemoryItem, ...], fit: Fit | None, limits: Limits
 def _fits(fit: Fit) -> str:
     available, rest = gigabytes_text(fit.available_bytes), abs(fit.headroom_bytes) / 1e9
     if fit.headroom_bytes >= 0:
-        return f"yes, {rest:.1f} of {available} ({fit.headroom_share:.0%}) are left"
+        return f"yes, {fit.needed_bytes / 1e9:.1f} of {available}; {rest:.1f} GB ({fit.headroom_share:.0%}) are left"
     return f"no, {fit.needed_bytes / 1e9:.1f} GB are needed, {rest:.1f} GB more than its {available}"
 
 
@@ -97,18 +97,32 @@ def _most(fit: Fit, limits: LimitsSpec) -> str:
     return f"{batch}, and {length} batch {limits.max_batch}"
 
 
-def _show_prediction(outlook: Prediction | Unpredicted) -> None:
+def _best_gamma(outlook: Prediction) -> str:
+    if not outlook.gammas:
+        return "0: nothing is drafted"
+    drafted, even = outlook.best_drafting_gamma, outlook.break_even
+    if outlook.best_gamma:
+        gains = "" if even is None else f"; with an acceptance of {even:.2f} it would gain nothing"
+        return f"{drafted} at batch 1{gains}"
+    needed = "no acceptance would be enough" if even is None else f"gains above an acceptance of {even:.2f}"
+    return f"0 at batch 1: AR decoding is the fastest; gamma {drafted}: {needed}"
+
+
+def _one_step(outlook: Prediction) -> str:
+    alone = f"AR {outlook.ar_step_ms:g} ms"
+    if not outlook.gammas:
+        return alone
+    drafts = "1 draft" if outlook.best_drafting_gamma == 1 else f"{outlook.best_drafting_gamma} drafts"
+    return f"{alone}; verifying {drafts} {outlook.verify_step_ms:g} ms, drafting etc. {outlook.drafting_ms:g} ms"
+
+
+def _show_prediction(outlook: Prediction | Unpredicted, fit: Fit | None = None) -> None:
     OUT.print()
     if not isinstance(outlook, Prediction):
         OUT.print(wrapped(f"speed-up: not predicted: {outlook.reason}"), markup=False)
         return
     middle, low, high = outlook.acceptance.mid, outlook.acceptance.low, outlook.acceptance.high
     shown = ", ".join(f"{m:.2f} ({a:.2f}-{b:.2f})" for a, m, b in zip(low, middle, high, strict=True))
-    best = "0 at batch 1: AR decoding is the fastest"
-    if outlook.best_gamma:
-        best = f"{outlook.best_gamma} at batch 1"
-    if outlook.break_even is not None:
-        best += f"; with an acceptance of {outlook.break_even:.2f} it would gain nothing"
     read = f"an AR step reads {outlook.ar_experts:g} of {outlook.experts} a layer, verifying {outlook.verify_experts:g}"
     experts = [("experts", read)] if outlook.experts else []
     show_pairs(
@@ -116,10 +130,9 @@ def _show_prediction(outlook: Prediction | Unpredicted) -> None:
             ("prediction", f"for {outlook.workload}, {outlook.context} cached tokens a request"),
             ("accepted", shown),
             ("from", outlook.acceptance.source),
-            ("best gamma", best),
+            ("best gamma", _best_gamma(outlook)),
             ("AR is faster", outlook.slower_batches if outlook.gammas else "nothing is drafted"),
-            ("one step", (f"AR {outlook.ar_step_ms:g} ms, verifying {outlook.verify_step_ms:g} ms, "
-             f"drafting and rest {outlook.drafting_ms:g} ms")),
+            ("one step", _one_step(outlook)),
             *experts,
             ("first token", f"AR {outlook.ar_ttft_ms:g} ms, with the draft {outlook.ttft_ms:g} ms"),
         ]
@@ -142,3 +155,6 @@ def _show_prediction(outlook: Prediction | Unpredicted) -> None:
             wrapped(f"Intervals: that of the acceptance, and {outlook.model_spread:.0%} for the model. {RATES}"),
             markup=False,
         )
+    most = None if fit is None else fit.largest_batch
+    if most is not None and most < outlook.batches[-1].batch:
+        OUT.print(wrapped(f"Batches above {most} do not fit with texts of full length."), markup=False)

@@ -10,7 +10,7 @@ import typer
 
 from specc.catalog.tables import TABLES
 from specc.cli.options import AsJson
-from specc.cli.show import OUT, show_json, show_table
+from specc.cli.show import OUT, show_json, show_table, wrapped
 from specc.errors import CODES, SpeccError
 
 
@@ -79,4 +79,5 @@ def explain(
     if as_json:
         show_json({"code": code.upper(), "title": row.title, "explanation": row.explanation, "exit": row.exit_status})
         return
-    OUT.print(f"{code.upper()}: {row.title}\n\n{row.explanation}\n\nExit status {row.exit_status}.", markup=False)
+    parts = (f"{code.upper()}: {row.title}", row.explanation, f"Exit status {row.exit_status}.")
+    OUT.print("\n\n".join(map(wrapped, parts)), markup=False)

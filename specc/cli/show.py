@@ -22,8 +22,10 @@ ERR: Final = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def show_error(error: SpeccError) -> None:
-    """Print a user's error, without a traceback."""
-    ERR.print(str(error), markup=False)
+    """Print a user's error, without a traceback; code and place stay on a line, whatever its length."""
+    ERR.print(f"{error.code} {error.place}", markup=False)
+    for label, text in (("", error.got), ("Why: ", error.why), ("Fix: ", error.fix)):
+        ERR.print(wrapped(text, f"  {label}", " " * (2 + len(label))), markup=False)
 
 
 def show_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
@@ -46,7 +48,10 @@ def show_table(columns: list[str], rows: list[list[str]], right: frozenset[int] 
         table.add_column(column, justify="right" if index in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
-    OUT.print(table)
+    with OUT.capture() as captured:
+        OUT.print(table)
+    for line in captured.get().splitlines():
+        OUT.out(line.rstrip(), highlight=False)
 
 
 def wrapped(text: str, first: str = "", following: str = "") -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from specc.checkpoint.head_folder import HeadFolder
 from specc.doctor import RULES
 from specc.doctor.evidence import ModelEvidence, PairEvidence, model_evidence
 from specc.doctor.finding import Finding, Fix, Severity, finding_from_error
@@ -15,6 +16,7 @@ from specc.errors import SpeccError
 from specc.plan.choices import choices_from_recipe
 from specc.plan.make import plan_from_recipe
 from specc.plan.plan import Plan
+from specc.plan.sources import head_from_choice
 from specc.recipe.load import recipe_from_file
 from specc.recipe.models import Eagle3Draft, ModelDraft
 from specc.recipe.schema import Recipe
@@ -54,12 +56,19 @@ def report_from_file(file: Path, overrides: tuple[str, ...], *, offline: bool) -
     target = model_evidence("target", recipe.target, file.parent, offline=offline)
     stated = recipe.draft if isinstance(recipe.draft, ModelDraft | Eagle3Draft) else None
     draft = None if stated is None else model_evidence("draft", stated, file.parent, offline=offline)
-    return report_from_evidence(recipe, target, draft)
+    head: HeadFolder | SpeccError | None
+    try:
+        head = head_from_choice(recipe.draft, file.parent)
+    except SpeccError as error:
+        head = error
+    return report_from_evidence(recipe, target, draft, head)
 
 
-def report_from_evidence(recipe: Recipe, target: ModelEvidence, draft: ModelEvidence | None) -> Report:
-    """Check a recipe whose models were read as far as they could be."""
-    plan, refused = _planned(recipe, target, draft)
+def report_from_evidence(
+    recipe: Recipe, target: ModelEvidence, draft: ModelEvidence | None, head: HeadFolder | SpeccError | None = None
+) -> Report:
+    """Check a recipe whose models were read as far as they could be; `head` of a drafter, or why it was refused."""
+    plan, refused = _planned(recipe, target, draft, head)
     pair = PairEvidence(recipe, recipe.gpu.row, target, draft, plan)
     ruled: list[Finding] = []
     skipped: list[tuple[str, tuple[str, ...]]] = []
@@ -79,13 +88,16 @@ def report_from_evidence(recipe: Recipe, target: ModelEvidence, draft: ModelEvid
 
 
 def _planned(
-    recipe: Recipe, target: ModelEvidence, draft: ModelEvidence | None
+    recipe: Recipe, target: ModelEvidence, draft: ModelEvidence | None, head: HeadFolder | SpeccError | None
 ) -> tuple[Plan | None, list[SpeccError]]:
     try:
         choices_from_recipe(recipe)
-        if target.source is None or (draft is not None and draft.source is None):
+        if isinstance(head, SpeccError):
+            return None, [] if draft is not None and draft.bare else [head]
+        source = draft.source if draft is not None and isinstance(recipe.draft, ModelDraft) else None
+        if target.source is None or (isinstance(recipe.draft, ModelDraft) and source is None):
             return None, []
-        return plan_from_recipe(recipe, target.source, None if draft is None else draft.source), []
+        return plan_from_recipe(recipe, target.source, source or head), []
     except SpeccError as error:
         return None, [error]
 

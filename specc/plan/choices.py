@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -142,7 +143,9 @@ def _compute_capabilities(recipe: Recipe, backend: BackendRow, gpu: GpuRow) -> t
             place = recipe.place("backend", "compute_capabilities", i)
             raise _wrong_capability(place, backend, f"SM {capability}", "remove it")
     if own not in backend.compute_capabilities:
-        raise _wrong_capability(recipe.place("gpu", "name"), backend, f"{gpu.name} (SM {own})", _other_gpus())
+        others = sorted(row.name for row in BACKENDS.values() if own in row.compute_capabilities)
+        fix = " or ".join(f"backend: {name}" for name in others) or _other_gpus()
+        raise _wrong_capability(recipe.place("gpu", "name"), backend, f"{gpu.name} (SM {own})", fix, others)
     if stated is not None and own not in stated:
         got = f"SM {', '.join(stated) or '(none)'} for {gpu.name}, which has SM {own}"
         place = recipe.place("backend", "compute_capabilities")
@@ -152,9 +155,10 @@ def _compute_capabilities(recipe: Recipe, backend: BackendRow, gpu: GpuRow) -> t
     return tuple(sm for sm in backend.compute_capabilities if sm in (stated or (own,)))
 
 
-def _wrong_capability(place: str, backend: BackendRow, got: str, fix: str) -> SpeccError:
+def _wrong_capability(place: str, backend: BackendRow, got: str, fix: str, others: Sequence[str] = ()) -> SpeccError:
     allowed = ", ".join(backend.compute_capabilities)
-    why = f"{backend.name} runs on SM {allowed}; {backend.elsewhere}"
+    elsewhere = f"{' and '.join(others)} can serve this GPU" if others else backend.elsewhere
+    why = f"{backend.name} runs on SM {allowed}; {elsewhere}"
     return SpeccError("SPC303", place, f"{backend.name} for {got}", why, fix)
 
 
@@ -173,11 +177,34 @@ def _scheme(
         own = "scheme" if role == "target" else f"{role}.scheme"
         notes.append(f"{own} {scheme}: the recipe states none, and {backend.name} runs it unquantized.")
     support = _support(recipe, role, backend, scheme, capabilities)
-    caches = (support.compute_dtype, *backend.cache_dtypes)
-    if choice.kv_cache not in (None, *caches):
-        got = f"caches of {choice.kv_cache} under {support.compute_dtype} activations"
-        raise _unbuilt(recipe, (role, "kv_cache"), got, f"kv_cache: {' or '.join(caches)}, or remove it")
+    _check_cache(recipe, role, choice.kv_cache, backend=backend, support=support, capabilities=capabilities)
     return scheme, support
+
+
+def _check_cache(
+    recipe: Recipe,
+    role: str,
+    cache: str | None,
+    *,
+    backend: BackendRow,
+    support: SchemeSupport,
+    capabilities: tuple[str, ...],
+) -> None:
+    """Refuse caches of a dtype that the back end does not keep on these SMs, by name."""
+    if cache in (None, support.compute_dtype):
+        return
+    runs = [support.compute_dtype, *(name for name, sms in backend.caches.items() if set(capabilities) <= set(sms))]
+    if cache in runs:
+        return
+    place, fix = recipe.place(role, "kv_cache"), f"kv_cache: {' or '.join(runs)}, or remove it"
+    missing = [sm for sm in capabilities if sm not in backend.caches.get(cache, ())]
+    if cache in backend.caches:
+        why = f"{backend.name} keeps them on SM {', '.join(backend.caches[cache])}"
+        raise SpeccError("SPC302", place, f"caches of {cache} for SM {', '.join(missing)}", why, fix)
+    got = f"caches of {cache} on {backend.name}, under {support.compute_dtype} activations"
+    if cache in backend.refused_caches:
+        raise SpeccError("SPC302", place, got, backend.refused_caches[cache], fix)
+    raise _unbuilt(recipe, (role, "kv_cache"), got, fix)
 
 
 def _support(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -18,7 +19,7 @@ AXES: Final[dict[str, str]] = {"gpus": "gpu.name", "schemes": "target.scheme", "
 MODEL_KINDS: Final = ("model", "self")
 """Kinds that only a recipe can describe; a comparison keeps what it says of them."""
 
-COLUMNS: Final = ("GB", "AR/s", "best", "batch 1", "max batch", "ends", "builds")
+COLUMNS: Final = ("GB", "AR/s", "best", "batch 1", "max batch", "pays", "builds")
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,14 @@ def variants_from_text(text: str, own: Recipe) -> tuple[Variant, ...]:
         )
     if axis == "gpus":
         return tuple(_gpu_variant(name, own) for name in names)
-    return tuple(Variant(name, (f"{AXES[axis]}={name}",)) for name in names)
+    return tuple(Variant(name, (f"{AXES[axis]}={json.dumps(name)}",)) for name in names)
 
 
 def _gpu_variant(name: str, own: Recipe) -> Variant:
     if not own.gpu.own:
-        return Variant(name, (f"gpu.name={name}",))
+        return Variant(name, (f"gpu.name={json.dumps(name)}",))
     # the facts of the recipe's own GPU must not stay behind under another name
-    return Variant(name, () if name == own.gpu.name else (f"gpu={{name: {name}, count: {own.gpu.count}}}",))
+    return Variant(name, () if name == own.gpu.name else (f"gpu={{name: {json.dumps(name)}, count: {own.gpu.count}}}",))
 
 
 def _gammas(text: str, values: str) -> list[str]:
@@ -87,10 +88,11 @@ def _draft_variant(text: str, name: str, own: str) -> Variant:
     if name == own:
         return Variant(name, ())
     if name in MODEL_KINDS:
-        raise _wrong(text, f"the recipe's draft is {own}, so nothing is known of a {name}", "describe it in the recipe")
+        got = f"drafts of kind {name}, which only a recipe can describe; the draft of this one is of kind {own}"
+        raise _wrong(text, got, f"put `draft: {{kind: {name}, ..}}` into the recipe")
     if name == "none":
-        return Variant(name, (f"draft={{kind: {name}}}", "gamma=auto"))
-    return Variant(name, (f"draft={{kind: {name}}}",))
+        return Variant(name, (f"draft={{kind: {json.dumps(name)}}}", "gamma=auto"))
+    return Variant(name, (f"draft={{kind: {json.dumps(name)}}}",))
 
 
 def _wrong(text: str, got: str, fix: str) -> SpeccError:
@@ -114,11 +116,20 @@ def comparison_row(variant: Variant, preview: Preview) -> list[str]:
         only = _short(outlook.gammas[-1].speedup)
         gamma = str(variant.fixed_gamma)
         return [variant.label, gigabytes, f"{first.ar_user_tokens:.0f}", gamma, only, "-", "-", builds]
-    ends = "-" if outlook.crossover_batch is None else str(outlook.crossover_batch)
     return [
         variant.label, gigabytes, f"{first.ar_user_tokens:.0f}", str(first.gamma), _short(first.speedup),
-        _short(last.speedup), ends, builds,
+        _short(last.speedup), _paying(outlook), builds,
     ]  # fmt: skip
+
+
+def _paying(outlook: Prediction) -> str:
+    """Return the batches at which drafts gain: `1-168`, `96+`, or `none`."""
+    if not outlook.gammas:
+        return "-"
+    if outlook.pays_from is None:
+        return "none"
+    ends = outlook.crossover_batch
+    return f"{outlook.pays_from}+" if ends is None else f"{outlook.pays_from}-{ends - 1}"
 
 
 def _short(interval: Interval) -> str:

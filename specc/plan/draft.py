@@ -20,6 +20,7 @@ from specc.bundle.drafts import (
 )
 from specc.bundle.manifest import LimitsSpec
 from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccBug, SpeccError
 from specc.plan.choices import Choices
@@ -29,6 +30,7 @@ from specc.plan.model_support import model_for_bundle
 from specc.plan.plan import DraftPlan, GraphPlan, Plan, TargetPlan
 from specc.plan.profiles import draft_profiles
 from specc.plan.same_tokens import check_same_tokens
+from specc.plan.trtllm_plan import DRAFT_FOLDER
 from specc.plan.weights import QuantizedModel, stored_bits, weights_from_choice
 from specc.recipe.models import (
     DraftChoice,
@@ -54,6 +56,7 @@ class DraftInputs:
         facts: of the target as planned.
         graph: of the target.
         source: the draft model's checkpoint; None for kinds without one.
+        head: files of a head that are placed in the bundle; None for other kinds, and for hub ids.
     """
 
     recipe: Recipe
@@ -63,6 +66,7 @@ class DraftInputs:
     facts: ModelFacts
     graph: GraphPlan
     source: SourceCheckpoint | None
+    head: HeadFolder | None = None
 
 
 @dataclass(frozen=True)
@@ -108,12 +112,14 @@ def draft_from_recipe(inputs: DraftInputs) -> DraftDecision:
         case SelfDraft(layers=layers):
             return _first_layers(inputs, layers)
         case Eagle3Draft() | HeadDraft() as draft:
-            return DraftDecision(HeadDraftSpec(draft.kind, None if draft.model is None else _hub_id(draft.model)))
+            return DraftDecision(HeadDraftSpec(draft.kind, _head(draft.model, inputs.head)))
 
 
-def _hub_id(reference: str) -> str:
-    """Return `owner/name` of a reference to the hub."""
-    return reference.removeprefix("hf://")
+def _head(reference: str | None, files: HeadFolder | None) -> str | None:
+    """Return where a head is: its folder in the bundle, or `owner/name` on the hub."""
+    if files is not None:
+        return DRAFT_FOLDER
+    return None if reference is None else reference.removeprefix("hf://")
 
 
 def _suffix(draft: SuffixDraft) -> SuffixDraftSpec:

@@ -10,6 +10,7 @@ from specc.catalog.capabilities import FEATURES
 from specc.catalog.gpus import GB
 from specc.catalog.head_timings import HEAD_TIMINGS
 from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
 from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
@@ -38,7 +39,7 @@ from specc.recipe.schema import Recipe
 def plan_from_recipe(
     recipe: Recipe,
     source: SourceCheckpoint,
-    draft_source: SourceCheckpoint | None = None,
+    draft_source: SourceCheckpoint | HeadFolder | None = None,
     given: Given = NOTHING_GIVEN,
 ) -> Plan:
     """Decide everything that a build needs to know.
@@ -46,12 +47,14 @@ def plan_from_recipe(
     Args:
         recipe: the user's choices.
         source: the target's checkpoint; its tensors were checked against its sizes when it was opened.
-        draft_source: the draft model's, where the recipe names one.
+        draft_source: the draft model's, where the recipe names one, or the files of a head.
         given: measurements that are taken in place of priors and rules.
 
     Raises:
         SpeccError: SPC3nn, what cannot be met, naming the field; the same for the same recipe and headers.
     """
+    head = draft_source if isinstance(draft_source, HeadFolder) else None
+    draft_source = None if isinstance(draft_source, HeadFolder) else draft_source
     choices = choices_from_recipe(recipe)
     lengths = lengths_from_recipe(recipe, choices.backend, source.facts.max_position_embeddings)
     facts, model_notes = model_for_bundle(recipe, "target", choices.backend, source.facts, lengths.limits.max_length)
@@ -59,12 +62,12 @@ def plan_from_recipe(
     weights = _target_weights(recipe, choices, facts, source)
     support = support_from_recipe(recipe, choices, sampling.candidates, facts.emitted_vocab_size)
     graph = _graph(recipe, choices, lengths, candidates=sampling.candidates, weights=weights, support=support)
-    drafting = DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source)
+    drafting = DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source, head)
     draft = draft_from_recipe(drafting)
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, graph, draft), lengths.limits, given)
     lengths, draft = _with_best_gamma(drafting, lengths, draft, prediction)
     graph, head_notes = _with_head(drafting, lengths.limits, given)
-    pair = Pair(facts, draft.spec, draft.facts, source, draft_source)
+    pair = Pair(facts, draft.spec, draft.facts, source, draft_source, head)
     trtllm = trtllm_from_recipe(recipe, choices, pair, lengths.limits, prediction)
     demand = demand_of_trtllm(_demand(choices, facts, graph, draft, lengths), trtllm)
     fit = _checked_fit(recipe, choices, demand)

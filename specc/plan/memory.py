@@ -146,13 +146,17 @@ def _weights(demand: Demand, model: ModelDemand) -> Iterator[MemoryItem]:
     counts = elements_held(model.facts, model.form, gpus)
     for group, count in counts.items():
         bits = model.bits[group]
-        detail = f"{count / 1e6:,.1f} M of {bits:g} bits"
+        detail = f"{_counted(count)} of {bits:g} bits"
         if gpus > 1:
             detail += ", all on every GPU" if group == "small" else f", 1/{gpus} of them"
         if group == "head" and count == 0:
             detail = "tied: the embedding is the head"
         if count or group == "head":
             yield MemoryItem(f"weights: {group}", math.ceil(count * bits / 8), detail, "weights")
+
+
+def _counted(count: int) -> str:
+    return f"{count / 1e6:,.1f} M" if count >= 50_000 or not count else f"{count / 1e3:.1f} K"
 
 
 def _state(demand: Demand, model: ModelDemand, role: Literal["target", "draft"]) -> Iterator[MemoryItem]:

@@ -11,7 +11,7 @@ from specc.plan.calls import calls_from_model
 from specc.plan.cost import Acceptance, CostModel
 from specc.plan.device import Device, device_from_gpu, device_from_machine
 from specc.plan.machine import Machine
-from specc.plan.prediction import Asked, Outlook, Prediction, prediction_from_model, workload_from_name
+from specc.plan.prediction import Asked, Outlook, Prediction, Unpredicted, prediction_from_model, workload_from_name
 from specc.plan.shape import ModelShape
 from specc.recipe.schema import Recipe
 
@@ -50,6 +50,9 @@ class Models:
 
 NOTHING_GIVEN: Final = Given()
 
+WITHOUT_CALLS: Final = ("none", "ngram", "suffix")
+"""Kinds whose drafts cost no call of a model."""
+
 
 def typical_context(limits: LimitsSpec) -> int:
     """Return the cached tokens that a prediction assumes: half of the longest text."""
@@ -57,7 +60,7 @@ def typical_context(limits: LimitsSpec) -> int:
 
 
 def outlook_from_models(recipe: Recipe, models: Models, limits: LimitsSpec, given: Given) -> Outlook:
-    """Return the prediction for the recipe's GPUs and workload.
+    """Return the prediction for the recipe's GPUs and workload; none where the sizes of what drafts are not known.
 
     Args:
         recipe: names GPUs, workload and the batch of `require`.
@@ -65,6 +68,8 @@ def outlook_from_models(recipe: Recipe, models: Models, limits: LimitsSpec, give
         limits: of the bundle.
         given: measurements in place of priors and data sheets.
     """
+    if models.draft is None and models.draft_kind not in WITHOUT_CALLS:
+        return Unpredicted("not predicted", unknown_sizes(models.draft_kind))
     model = cost_model(recipe, models, limits, given)
     asked = Asked(
         draft_kind=models.draft_kind,
@@ -80,6 +85,13 @@ def outlook_from_models(recipe: Recipe, models: Models, limits: LimitsSpec, give
     if model is None or not isinstance(outlook, Prediction):
         return outlook
     return replace(outlook, calls=calls_from_model(model, limits, outlook.best_drafting_gamma))
+
+
+def unknown_sizes(kind: str) -> str:
+    """Return why drafts of a kind cannot be priced: nothing says how large the model is that makes them."""
+    if kind == "model":
+        return "the draft model's sizes are not known; give its config.json with --draft-config"
+    return f"the sizes of what drafts under kind {kind} are not read, so a round has no price"
 
 
 def cost_model(recipe: Recipe, models: Models, limits: LimitsSpec, given: Given) -> CostModel | None:

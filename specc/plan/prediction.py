@@ -65,16 +65,16 @@ class Prediction:
         best_gamma: for batch 1.
         gammas: batch 1 by gamma.
         batches: ascending.
-        break_even: acceptance of every position at which batch 1 gains nothing with the best gamma; None: with no
-            drafts, or not even when all are accepted.
+        break_even: acceptance of every position at which batch 1 gains nothing with `best_drafting_gamma`; None: with
+            no drafts, or not even when all are accepted.
         pays_from: the smallest batch at which a gamma gains; None: no batch up to `crossover_limit`. Above 1 with
             experts, or with a target so small that a round's overhead outweighs the gain of few rows.
         crossover_batch: the smallest batch from which no gamma gains; None: they gain at `crossover_limit`, or nothing
             is drafted.
-        ar_step_ms, verify_step_ms, drafting_ms: batch 1: an AR step, the call that verifies the best gamma, drafting
-            and the rest of the round.
+        ar_step_ms, verify_step_ms, drafting_ms: batch 1: an AR step, the call that verifies `best_drafting_gamma`,
+            drafting and the rest of the round.
         experts, ar_experts, verify_experts: of a layer: how many there are, and how many of them an AR step and the
-            call that verifies the best gamma are expected to read at batch 1; 0 without experts, or where calls were
+            call that verifies are expected to read at batch 1; 0 without experts, or where calls were
             measured.
         ar_ttft_ms, ttft_ms: first token, of AR decoding and with the draft model's prefill.
         model_spread: share by which the cost model itself may miss; part of every interval.
@@ -109,9 +109,7 @@ class Prediction:
     @property
     def best_drafting_gamma(self) -> int:
         """The best gamma of batch 1, and where none gains the one that loses least; 0 without drafts."""
-        if self.best_gamma:
-            return self.best_gamma
-        return max(self.gammas, key=lambda line: line.speedup.mid).gamma if self.gammas else 0
+        return _drafting_gamma(self.best_gamma, self.gammas)
 
     @property
     def slower_batches(self) -> str:
@@ -182,7 +180,9 @@ def prediction_from_model(model: RoundCosts | None, measured: Acceptance | None,
         reason = f"no acceptance of drafts of kind {asked.draft_kind} was published; measure it and give --acceptance"
         return Unpredicted("not predicted", reason)
     best = model.best_gamma(acceptance, 1, asked.max_gamma)
-    break_even = model.break_even(1, best)
+    gammas = tuple(_gamma_line(model, acceptance, gamma) for gamma in range(1, asked.max_gamma + 1))
+    drafted = _drafting_gamma(best, gammas)
+    break_even = model.break_even(1, drafted)
     paying = model.paying_batches(acceptance, asked.max_gamma, asked.crossover_limit)
     ar_ttft, ttft = model.ttft_seconds()
     return Prediction(
@@ -191,7 +191,7 @@ def prediction_from_model(model: RoundCosts | None, measured: Acceptance | None,
         context=asked.context,
         acceptance=_rounded_acceptance(acceptance),
         best_gamma=best,
-        gammas=tuple(_gamma_line(model, acceptance, gamma) for gamma in range(1, asked.max_gamma + 1)),
+        gammas=gammas,
         batches=tuple(
             _batch_line(model, acceptance, batch, asked) for batch in shown_batches(asked.batches, asked.largest_shown)
         ),
@@ -199,16 +199,23 @@ def prediction_from_model(model: RoundCosts | None, measured: Acceptance | None,
         pays_from=None if paying is None else paying[0],
         crossover_batch=(1 if paying is None else paying[1]) if asked.max_gamma else None,
         ar_step_ms=rounded(model.ar_seconds(1) * 1e3),
-        verify_step_ms=rounded(model.verify_seconds(1, best) * 1e3),
-        drafting_ms=rounded(model.drafting_seconds(1, best) * 1e3),
+        verify_step_ms=rounded(model.verify_seconds(1, drafted) * 1e3),
+        drafting_ms=rounded(model.drafting_seconds(1, drafted) * 1e3),
         experts=asked.experts,
         ar_experts=rounded(_experts(asked, 1)),
-        verify_experts=rounded(_experts(asked, best + 1)),
+        verify_experts=rounded(_experts(asked, drafted + 1)),
         ar_ttft_ms=rounded(ar_ttft * 1e3),
         ttft_ms=rounded((ttft if asked.max_gamma else ar_ttft) * 1e3),
         model_spread=model.spread(),
         crossover_limit=asked.crossover_limit,
     )
+
+
+def _drafting_gamma(best: int, gammas: tuple[GammaLine, ...]) -> int:
+    """Return the best gamma, and where AR decoding is the fastest the one that loses least; 0 without drafts."""
+    if best or not gammas:
+        return best
+    return max(gammas, key=lambda line: line.speedup.mid).gamma
 
 
 def _experts(asked: Asked, tokens: int) -> float:

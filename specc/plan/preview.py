@@ -98,12 +98,7 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
     demand = demand_from_recipe(recipe, facts, limits)
     target, draft = demand.target, demand.draft
     kind = facts.drafter or str(recipe.draft.kind)
-    outlook: Prediction | Unpredicted = Unpredicted(
-        "not predicted", "the draft model's sizes are not known; give its config.json with --draft-config"
-    )
-    if kind != "model" or draft is not None:
-        models = Models(_shape(target), _draft_shape(recipe, demand), kind)
-        outlook = outlook_from_models(recipe, models, limits, given)
+    outlook = outlook_from_models(recipe, Models(_shape(target), _draft_shape(recipe, demand), kind), limits, given)
     if isinstance(outlook, Prediction):
         best = max(1, outlook.best_gamma)
         lengths = lengths_from_recipe(recipe, backend, facts.target.max_position_embeddings, best)

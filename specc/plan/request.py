@@ -21,6 +21,7 @@ from specc.plan.unfit import unfit_error
 from specc.recipe.load import recipe_from_file
 from specc.recipe.models import ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
+from specc.recipe.tree import OVERRIDE
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def planned_from_request(request: PlanRequest, given: Given) -> Plan | Preview:
     given = _with_acceptance(given, request)
     if refused is None and request.config is None and request.draft_config is None:
         sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
-        return plan_from_recipe(recipe, sources.target, sources.draft, given)
+        return plan_from_recipe(recipe, sources.target, sources.of_draft, given)
     return preview_from_recipe(recipe, _facts(request, recipe, refused), given, _reason(recipe))
 
 
@@ -82,13 +83,22 @@ def compared_from_request(request: PlanRequest, given: Given, axis: str) -> tupl
     """
     own = recipe_from_file(request.recipe, request.overrides)
     variants = variants_from_text(axis, own)
-    recipes = [recipe_from_file(request.recipe, (*request.overrides, *variant.overrides)) for variant in variants]
+    recipes = [_recipe_of_variant(request, axis, variant) for variant in variants]
     facts = _facts(request, own, refusal_of_recipe(own))
     given = _with_acceptance(given, request)
     return tuple(
         (variant, preview_from_recipe(recipe, _of_variant(facts, variant), given, _reason(recipe)))
         for variant, recipe in zip(variants, recipes, strict=True)
     )
+
+
+def _recipe_of_variant(request: PlanRequest, axis: str, variant: Variant) -> Recipe:
+    try:
+        return recipe_from_file(request.recipe, (*request.overrides, *variant.overrides))
+    except SpeccError as error:
+        if not error.place.startswith(OVERRIDE):
+            raise
+        raise SpeccError(error.code, f"--compare {axis}", error.got, error.why, error.fix) from None
 
 
 def check_planned(request: PlanRequest, planned: Plan | Preview) -> None:

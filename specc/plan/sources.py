@@ -5,18 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from specc.checkpoint.head_folder import HeadFolder, head_from_reference
 from specc.checkpoint.open import source_from_reference
 from specc.checkpoint.source import SourceCheckpoint
-from specc.recipe.models import ModelChoice, ModelDraft
+from specc.recipe.models import DraftChoice, Eagle3Draft, HeadDraft, ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The opened checkpoints of a recipe; `draft` where a draft model has one of its own."""
+    """The opened checkpoints of a recipe.
+
+    Attributes:
+        target: its checkpoint.
+        draft: where a draft model has one of its own.
+        head: files of a head that drafts, where they are on this machine.
+    """
 
     target: SourceCheckpoint
     draft: SourceCheckpoint | None
+    head: HeadFolder | None = None
+
+    @property
+    def of_draft(self) -> SourceCheckpoint | HeadFolder | None:
+        """What drafts, as far as it has files of its own here."""
+        return self.draft or self.head
 
 
 def sources_from_recipe(recipe: Recipe, base: Path, *, offline: bool) -> Sources:
@@ -25,7 +38,14 @@ def sources_from_recipe(recipe: Recipe, base: Path, *, offline: bool) -> Sources
     return Sources(
         target=source_from_choice(recipe.target, base, offline=offline),
         draft=source_from_choice(draft, base, offline=offline) if isinstance(draft, ModelDraft) else None,
+        head=head_from_choice(draft, base),
     )
+
+
+def head_from_choice(draft: DraftChoice, base: Path) -> HeadFolder | None:
+    """Return the files of a drafter's head; None for other drafters, and for a head that is named by its hub id."""
+    head = draft.model if isinstance(draft, Eagle3Draft | HeadDraft) else None
+    return None if head is None else head_from_reference(head, base)
 
 
 def source_from_choice(choice: ModelChoice, base: Path, *, offline: bool) -> SourceCheckpoint:

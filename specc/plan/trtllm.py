@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,41 +10,40 @@ from specc.bundle.manifest import LimitsSpec
 from specc.catalog.trtllm_versions import (
     DEFAULT_VERSION,
     Flow,
-    SpeculativeFields,
     TrtllmVersionRow,
     known_versions,
     row_of_version,
 )
 from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
 from specc.plan.choices import Choices
 from specc.plan.memory import Demand
 from specc.plan.prediction import Outlook
+from specc.plan.trtllm_drafter import Server, check_drafter, drafter_notes
 from specc.plan.trtllm_models import model_plan
 from specc.plan.trtllm_plan import TrtllmModelPlan, TrtllmPlan
 from specc.plan.trtllm_quantization import refused
 from specc.plan.trtllm_speculation import speculation_from_prediction
 from specc.plan.trtllm_stored import stored_from_source
-from specc.recipe.models import Eagle3Draft, HeadDraft, ModelDraft
+from specc.recipe.models import ModelDraft
 from specc.recipe.schema import BackendChoice, Recipe
 
 LEAST_NUM_TOKENS: Final = 8192
 """trtllm-build's own default of max_num_tokens."""
-HUB_ID: Final = re.compile(r"(hf://)?[A-Za-z0-9][\w.-]*/[\w.-]+")
-ENGINE_KINDS: Final = ("model", "ngram", "none")
-"""Drafters of the engine flow: the others need architectures of their own there, or engines that never were."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The models of a plan as far as it is decided: facts for the bundle's lengths and sources, the draft's or None."""
+    """The models of a plan as far as it is decided: facts for the bundle's lengths, sources, files of a head."""
 
     target: ModelFacts
     spec: DraftSpec
     draft: ModelFacts | None
     source: SourceCheckpoint
     draft_source: SourceCheckpoint | None
+    head: HeadFolder | None
 
 
 def trtllm_from_recipe(
@@ -71,7 +69,7 @@ def trtllm_from_recipe(
     version = stated.version or DEFAULT_VERSION
     row = _version_row(recipe, flow, version)
     fields = None if flow == "engine" else row.serve
-    _check_draft(recipe, flow, version, fields)
+    check_drafter(recipe, Server(flow, version, fields), pair.source, pair.head)
     target = model_plan(
         recipe, "target", recipe.target, pair.target,
         scheme=choices.scheme, flow=flow, sizes=_sizes(recipe, stated), limits=limits,
@@ -89,6 +87,7 @@ def trtllm_from_recipe(
         max_num_tokens=tokens,
         max_seq_len=longest,
         draft_max_seq_len=longest + limits.max_gamma,
+        head=None if pair.head is None else pair.head.dtype,
     )
 
 
@@ -123,7 +122,7 @@ def trtllm_notes(recipe: Recipe, plan: TrtllmPlan | None) -> tuple[str, ...]:
             f"drafts: {plan.speculation.max_draft_len} a step; routing, probing and the return from a fallback are "
             "policies of specc's runtime, which TensorRT-LLM does not have."
         )
-    return tuple(notes)
+    return (*notes, *drafter_notes(recipe, plan))
 
 
 def _version_row(recipe: Recipe, flow: Flow, version: str) -> TrtllmVersionRow:
@@ -145,23 +144,6 @@ def _version_row(recipe: Recipe, flow: Flow, version: str) -> TrtllmVersionRow:
             f'version: "{DEFAULT_VERSION}"',
         )
     return row
-
-
-def _check_draft(recipe: Recipe, flow: Flow, version: str, fields: SpeculativeFields | None) -> None:
-    kind = recipe.draft.kind
-    known = ENGINE_KINDS if fields is None else (*fields.decoding_types, "none")
-    if kind not in known:
-        why = f"TensorRT-LLM {version} has no such drafter in the flow {flow}"
-        fix = "draft.kind: " + " or ".join(known) + ("" if flow == "serve" else "; or flow: serve")
-        raise refused(recipe, ("draft", "kind"), f"a draft of kind {kind}", why, fix)
-    head = recipe.draft.model if isinstance(recipe.draft, Eagle3Draft | HeadDraft) else None
-    if head is not None and fields is not None and not (fields.draft_by_id and HUB_ID.fullmatch(head)):
-        why = "trtllm-serve loads the head itself, by its hub id, from version 1.2 on"
-        fix = f'model: owner/name on the hub, with version: "{DEFAULT_VERSION}"'
-        raise refused(recipe, ("draft", "model"), f"the head {head} with version {version}", why, fix)
-    if recipe.acceptance == "rejection" and fields is not None and fields.rejection_sampling is None:
-        why = f"the PyTorch back end of {version} compares drafts with what it sampled"
-        raise refused(recipe, ("acceptance",), "acceptance rejection", why, "acceptance: coupled, or flow: engine")
 
 
 def _sizes(recipe: Recipe, stated: BackendChoice) -> tuple[int, int]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from specc.bundle.manifest import EngineRole
+from specc.bundle.manifest import EngineRole, TensorDtype
 from specc.catalog.trtllm_versions import Flow
 from specc.catalog.weight_formats import CALIBRATED_METHODS, QuantizationMethod, WeightFormat
 
+DRAFT_FOLDER: Final = "checkpoints/draft"
+"""Of the bundle: where a draft model lies, or a head that the recipe names by its folder."""
 WeightsForm: TypeAlias = Literal["plain", "at build", "fp8 rows", "quantized", "stored"]
 
 
@@ -112,7 +114,7 @@ class TrtllmSpeculation:
         kind: of the drafter; `none`: it does not.
         max_draft_len: tokens drafted a step.
         lookup: of drafters without weights; None for other kinds.
-        head: hub id of a head that trtllm-serve loads itself; None for other kinds.
+        head: hub id of a head that trtllm-serve loads itself, or its folder in the bundle; None for other kinds.
         taps: layers whose outputs the head reads, counted from 0; empty: those of its config.json.
         mask_token_id: of kinds that draft in parallel; None where it is in the head's config.json.
         schedule: drafts by batch, ascending from batch 1; empty: always max_draft_len.
@@ -142,6 +144,7 @@ class TrtllmPlan:
     Attributes:
         flow, version: of the recipe, or their defaults.
         target, draft: layouts; draft is None where no model drafts.
+        head: dtype of a head whose files are placed in the bundle; None without one, and of one named by its hub id.
         speculation: how it drafts.
         max_num_tokens: tokens of one call, all rows together.
         max_seq_len, draft_max_seq_len: tokens of one sequence that the engines are made for.
@@ -155,6 +158,7 @@ class TrtllmPlan:
     max_num_tokens: int
     max_seq_len: int
     draft_max_seq_len: int
+    head: TensorDtype | None = None
 
     def model(self, role: EngineRole) -> TrtllmModelPlan | None:
         """Return the layout of one model."""

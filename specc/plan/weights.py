@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
@@ -92,15 +92,13 @@ def quantization_notes(source: SourceCheckpoint, graph: GraphPlan) -> tuple[str,
     notes = []
     if exact:
         titles = " and ".join(dict.fromkeys(form.title for form in exact.values()))
-        notes.append(
-            f"weights: {len(exact)} matrices keep the checkpoint's codes, as {titles}: nothing is rounded again."
-        )
+        notes.append(f"weights: {_matrices(exact)} the checkpoint's codes, as {titles}: nothing is rounded again.")
     if rounded:
         titles = " and ".join(dict.fromkeys(form.title for form in rounded.values()))
         coarse = (
             "" if stored in PLAIN else " The checkpoint's own blocks are expanded first, so its error adds to this."
         )
-        notes.append(f"weights: {len(rounded)} matrices are rounded from {stored} to {titles}.{coarse}")
+        notes.append(f"weights: {_matrices(rounded, 'are rounded', 'is rounded')} from {stored} to {titles}.{coarse}")
     if graph.calibrated_method is not None:
         notes.append(
             f"method {graph.calibrated_method}: the build runs the float32 target over calibration texts first."
@@ -293,3 +291,7 @@ def _check_methods(model: QuantizedModel, rows: tuple[WeightRow, ...]) -> None:
             "they change the same weights in different ways before rounding",
             f"method: {methods[0]} for all, or rtn or mse in overrides",
         )
+
+
+def _matrices(named: Sized, several: str = "keep", one: str = "keeps") -> str:
+    return f"1 matrix {one}" if len(named) == 1 else f"{len(named)} matrices {several}"

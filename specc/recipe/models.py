@@ -179,7 +179,11 @@ class HeadDraft(Choice):
     kind: Literal["mtp", "pard", "dflash", "dspark"] = Field(
         description="how TensorRT-LLM drafts: multi-token prediction, parallel drafting, block diffusion."
     )
-    model: Text | None = Field(default=None, description="hub id of the head; mtp has none of its own.")
+    model: Text | None = Field(
+        default=None,
+        description="the head: a folder, whose files are placed in the bundle, or a hub id, which the server loads "
+        "itself; mtp has none of its own.",
+    )
     mask_token_id: int | None = Field(
         default=None, ge=0, le=2**24, description="token that stands for what is not drafted yet; not of mtp."
     )
@@ -191,7 +195,11 @@ class HeadDraft(Choice):
                 "model",
                 f"kind {self.kind} {'without a model' if self.model is None else 'with a model'}",
                 "mtp drafts with layers of the target's checkpoint, the others with a head of their own",
-                "remove model" if self.kind == "mtp" else "model: owner/name of the head",
+                "remove model" if self.kind == "mtp" else "model: the folder of the head, or owner/name",
+            )
+        if self.kind == "mtp" and self.mask_token_id is not None:
+            raise contradiction(
+                "mask_token_id", "kind mtp with a mask_token_id", "its layers draft one after another", "remove it"
             )
         return self
 

@@ -260,9 +260,16 @@ def _known_keys(path: Path, value: Any) -> tuple[str, ...]:  # noqa: ANN401 - an
 
 
 def _nearest(name: str, known: tuple[str, ...]) -> str:
-    longer = [row for row in known if name and row.startswith(name.lower())]
-    close = longer or difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else ""
+    longer = [row for row in known if name and row.startswith(name.lower())] or _with_all_words(name, known)
+    close = longer[:4] or difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+def _with_all_words(name: str, known: tuple[str, ...]) -> list[str]:
+    """Return the names that have a word beginning like each of these: `a100-sxm-80gb` for `A100 80`."""
+    words = re.split(r"[\s_-]+", name.lower().strip())
+    parts = {row: row.split("-") for row in known}
+    return [row for row in known if all(word and any(p.startswith(word) for p in parts[row]) for word in words)]
 
 
 def _quoted(text: str) -> str:

@@ -108,9 +108,10 @@ def _figures(subject: Subject, outlook: Prediction) -> tuple[Figure, ...]:
 
 
 def _break_even(outlook: Prediction) -> str:
-    if outlook.break_even is None:
-        return "AR decoding is the fastest"
-    return f"pays above acceptance {outlook.break_even:.2f}"
+    pays = "" if outlook.break_even is None else f"pays above acceptance {outlook.break_even:.2f}"
+    if outlook.best_gamma:
+        return pays
+    return "AR decoding is the fastest" + f"; gamma {outlook.best_drafting_gamma} {pays}" * bool(pays)
 
 
 def _memory_figure(subject: Subject) -> Figure:

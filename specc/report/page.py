@@ -121,13 +121,13 @@ def _speedup(outlook: Prediction, modelled: Prediction | None, most: int | None)
 
 def _tokens(outlook: Prediction) -> Section:
     round_text = (
-        f" A round of gamma {outlook.best_gamma}: {duration_text(outlook.verify_step_ms)} to verify, "
+        f" A round of gamma {outlook.best_drafting_gamma}: {duration_text(outlook.verify_step_ms)} to verify, "
         f"{duration_text(outlook.drafting_ms)} for drafting and the rest."
     )
     alone, both = duration_text(outlook.ar_ttft_ms), duration_text(outlook.ttft_ms)
     drafted = f" with AR decoding, {both} with the draft" * (outlook.ttft_ms != outlook.ar_ttft_ms)
     first = f"First token of a prompt of {outlook.context} tokens: {alone}{drafted}."
-    step = f"An AR step takes {duration_text(outlook.ar_step_ms)} at batch 1.{round_text if outlook.best_gamma else ''}"
+    step = f"An AR step takes {duration_text(outlook.ar_step_ms)} at batch 1.{round_text if outlook.gammas else ''}"
     return Section("tokens", "Tokens per second", (first, step), (), (batch_table(outlook),))
 
 
@@ -150,12 +150,12 @@ def _calls(outlook: Prediction, calls: PredictedCalls, *, on_cpu: bool) -> list[
 def _acceptance(subject: Subject, outlook: Prediction) -> Section:
     if outlook.break_even is None:
         even = "No break-even acceptance: " + (
-            "with no drafts there is none." if outlook.best_gamma == 0 else "not even certain acceptance would pay."
+            "not even certain acceptance would pay." if outlook.gammas else "with no drafts there is none."
         )
     else:
         even = (
-            f"Break-even: with an acceptance of {outlook.break_even:.2f} at every position, gamma {outlook.best_gamma} "
-            "at batch 1 gains nothing; above it, it pays."
+            f"Break-even: with an acceptance of {outlook.break_even:.2f} at every position, gamma "
+            f"{outlook.best_drafting_gamma} at batch 1 gains nothing; above it, it pays."
         )
     tables = [acceptance_table(outlook)]
     priors = priors_table(subject.draft_kind, outlook.workload)

@@ -85,8 +85,7 @@ def target_picks(logits: Float32Array, sampling: SamplingRows, positions: Int64A
     Source: docs/engine-abi.md rules 5 to 7.
     Checked by: tests/unit/speculation/test_sampling.py, tests/numerics/test_sampling_law.py
     """
-    ids = np.arange(logits.shape[-1], dtype=np.int64)
-    noise = gumbel(noise_bits(sampling.seed[:, None, None], Stream.TARGET, positions[:, :, None], ids))  # [B,R,V]
+    noise = _target_noise(sampling, positions, logits.shape[-1])
     kept = kept_candidates(logits, sampling, candidates)
     perturbed = np.where(kept, scaled_logits(logits, sampling.temperature) + noise, np.float32(-np.inf))
     values = np.where(greedy_rows(sampling)[:, None, None], logits, perturbed)
@@ -145,18 +144,40 @@ def near_ties(
 ) -> BoolArray:
     """Return the picks that rounding alone may change, bool [B,R]: an engine that differs there is counted, not wrong.
 
-    A pick is near a tie when its gap is under `epsilon`, or when top_p or min_p moved by `epsilon` picks another id.
+    A pick is near a tie when an id within `epsilon` of it, in the values that were compared, may be kept, or when the
+    pick may be dropped. What is kept is a prefix in falling order, so both are a question of its edge: an id may be
+    kept that lies less than `epsilon` under the last kept one, and dropped that lies less than `epsilon` over the first
+    dropped one, in z, after top_p and min_p moved by `epsilon`.
     """
     pick = target_picks(logits, sampling, positions, candidates)
-    near = pick.gaps < epsilon
-    for delta in (np.float32(-epsilon), np.float32(epsilon)):
-        moved_rows = (
-            replace(sampling, top_p=np.where(sampling.top_p < 1, sampling.top_p + delta, sampling.top_p)),
-            replace(sampling, min_p=np.where(sampling.min_p > 0, sampling.min_p + delta, sampling.min_p)),
-        )
-        for moved in moved_rows:
-            near |= target_picks(logits, moved, positions, candidates).ids != pick.ids
-    return near
+    greedy = greedy_rows(sampling)[:, None]
+    z = scaled_logits(logits, sampling.temperature)
+    loose = kept_candidates(logits, _moved(sampling, np.float32(epsilon)), candidates)
+    strict = kept_candidates(logits, _moved(sampling, np.float32(-epsilon)), candidates)
+    last_kept = np.where(loose, z, np.float32(np.inf)).min(axis=-1, keepdims=True)
+    first_dropped = np.where(strict, np.float32(-np.inf), z).max(axis=-1)
+    may_be_kept = loose | (z > last_kept - np.float32(epsilon))
+    perturbed = z + _target_noise(sampling, positions, logits.shape[-1])
+    values = np.where(greedy[..., None], logits, np.where(may_be_kept, perturbed, np.float32(-np.inf)))
+    own = pick.ids[..., None]
+    rivals = values > np.take_along_axis(values, own, axis=-1) - np.float32(epsilon)
+    np.put_along_axis(rivals, own, values=False, axis=-1)
+    may_be_dropped = np.take_along_axis(z, own, axis=-1)[..., 0] - np.float32(epsilon) < first_dropped
+    return np.asarray(rivals.any(axis=-1) | (~greedy & may_be_dropped), dtype=np.bool_)
+
+
+def _moved(sampling: SamplingRows, delta: np.float32) -> SamplingRows:
+    """Return rows that keep more by `delta` of top_p and min_p, less where it is negative; what is off stays off."""
+    return replace(
+        sampling,
+        top_p=np.where(sampling.top_p < 1, sampling.top_p + delta, sampling.top_p),
+        min_p=np.where(sampling.min_p > 0, sampling.min_p - delta, sampling.min_p),
+    )
+
+
+def _target_noise(sampling: SamplingRows, positions: Int64Array, width: int) -> Float32Array:
+    ids = np.arange(width, dtype=np.int64)
+    return gumbel(noise_bits(sampling.seed[:, None, None], Stream.TARGET, positions[:, :, None], ids))  # [B, R, V]
 
 
 def _top_two_gaps(values: Float32Array) -> Float32Array:

@@ -41,7 +41,7 @@ RTX = ("gpu=rtx-4090", "backend=tensorrt-rtx", "target.scheme=f16")
         ((*RTX, "draft={kind: self, layers: 4}"), "draft.kind", "a draft of kind self", "draft: {kind: ngram}"),
         (("target.scheme=fp8",), "target.scheme", "scheme fp8 (8-bit float", "scheme: f32"),
         ((*RTX, "numerics=invariant"), "numerics", "numerics invariant on tensorrt-rtx", "numerics: fastest"),
-        (("target.kv_cache=fp8",), "target.kv_cache", "caches of fp8 under f32", "kv_cache: f32, or remove it"),
+        (("target.kv_cache=f16",), "target.kv_cache", "caches of f16 on onnxruntime", "kv_cache: f32, or remove it"),
         ((*RTX, "gpu.count=2"), "gpu.count", "2 GPUs for one model", "gpu.count: 1"),
     ],
 )
@@ -140,7 +140,15 @@ def test_tensorrt_rtx_refuses_data_centre_gpus_by_name(gpu: str, sm: str) -> Non
     assert error.got == f"tensorrt-rtx for {gpu} (SM {sm})"
     assert "SM 7.5, 8.0, 8.6, 8.9, 12.0, 12.1" in error.why
     assert "tensorrt and tensorrt-llm" in error.why
-    assert "gpu: cpu" in error.fix
+    # of SM 8.7 no other back end is known
+    assert ("gpu: cpu" if sm == "8.7" else "backend: tensorrt or backend: tensorrt-llm") in error.fix
+
+
+def test_a_refused_gpu_is_sent_to_the_back_ends_that_serve_it() -> None:
+    assert refused("backend={name: onnxruntime}", "gpu=b300").code == "SPC303"
+    error = refused("backend={name: tensorrt-llm}", "gpu=gb10")
+    assert error.why.endswith("tensorrt-rtx can serve this GPU")
+    assert error.fix == "backend: tensorrt-rtx"
 
 
 @pytest.mark.parametrize(
@@ -189,3 +197,44 @@ def test_a_plan_larger_than_the_gpu() -> None:
     assert error.got.startswith("145.7 GB are needed, most of them for weights: mlp (112.7 GB)")
     assert error.why == "rtx-4090 has 24 GB"
     assert error.fix == "a smaller model: no change of the recipe makes this one fit a GPU of the catalog"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "got", "why", "fix"),
+    [
+        ((), "caches of {} on onnxruntime, under f32", "reads keys and values as floats", "kv_cache: f32, or"),
+        (
+            RTX,
+            "caches of {} on tensorrt-rtx, under f16",
+            "must have type Float, Half, or BFloat16",
+            "kv_cache: f16, or",
+        ),
+        (
+            ("gpu=h100-sxm-80gb", "backend=tensorrt", "target.scheme=bf16"),
+            "caches of {} on tensorrt, under bf16",
+            "its graphs are those of tensorrt-rtx",
+            "kv_cache: bf16, or remove it",
+        ),
+    ],
+)
+@pytest.mark.parametrize("cache", ["fp8", "int8"])
+def test_caches_of_8_bits_are_refused_by_name(overrides, cache: str, got: str, why: str, fix: str) -> None:
+    error = refused(*overrides, f"target.kv_cache={cache}")
+    assert (error.code, error.place.split(" ")[1]) == ("SPC302", "target.kv_cache")
+    assert error.got.startswith(got.format(cache))
+    assert why in error.why
+    assert error.fix.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cache", "got", "why"),
+    [
+        ("a100-sxm-80gb", "fp8", "caches of fp8 for SM 8.0", "tensorrt-llm keeps them on SM 8.9, 9.0, 10.0, 12.0"),
+        ("h100-sxm-80gb", "int8", "caches of int8 on tensorrt-llm", "switches paged-context attention off"),
+    ],
+)
+def test_caches_that_tensorrt_llm_does_not_keep(gpu: str, cache: str, got: str, why: str) -> None:
+    error = refused(f"gpu={gpu}", "backend=tensorrt-llm", "target.scheme=bf16", f"target.kv_cache={cache}")
+    assert (error.code, error.place.split(" ")[1]) == ("SPC302", "target.kv_cache")
+    assert error.got.startswith(got)
+    assert why in error.why

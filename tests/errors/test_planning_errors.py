@@ -97,7 +97,7 @@ def test_a_file_without_acceptance(tmp_path: Path, document, place: str, got: st
         ("gamma=1..x", "'1..x' are not numbers"),
         ("gamma=0..4", "'0..4' are not numbers"),
         ("gamma=5..1", "'5..1' ends before it begins"),
-        ("drafts=model", "the recipe's draft is ngram, so nothing is known of a model"),
+        ("drafts=model", "drafts of kind model, which only a recipe can describe; the draft of this one is of kind n"),
     ],
 )
 def test_what_cannot_be_compared(text: str, got: str) -> None:

@@ -163,7 +163,9 @@ def test_values_of_the_wrong_form(old: str, new: str, place: str, got: str, fix:
     ("old", "new", "place", "got", "fix"),
     [
         ("scheme: f32", "scheme: fp7", "target.scheme.name", "unknown scheme `fp7`", "did you mean fp8?"),
-        ("gpu: cpu", "gpu: h100", "gpu.name", "unknown GPU `h100`", "did you mean h100-sxm-80gb?"),
+        ("gpu: cpu", "gpu: h100", "gpu.name", "unknown GPU `h100`", "h100-sxm-80gb or h100-pcie-80gb or h100-nvl"),
+        ("gpu: cpu", "gpu: RTX 4090", "gpu.name", "unknown GPU `RTX 4090`", "did you mean rtx-4090?"),
+        ("gpu: cpu", "gpu: jetson-orin", "gpu.name", "unknown GPU `jetson-orin`", "did you mean jetson-agx-orin-64gb?"),
         ("kind: ngram", "kind: medusa", "draft", "unknown drafter kind `medusa`", "choose one of them, as ngram"),
         ("onnxruntime", "onnx", "backend.name", "unknown back end `onnx`", "did you mean onnxruntime?"),
         ("coupled", "greddy", "acceptance", "unknown acceptance mode `greddy`", "did you mean greedy?"),

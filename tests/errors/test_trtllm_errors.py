@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from specc.checkpoint.head_folder import HeadFolder
 from specc.errors import SpeccError
 from specc.pipeline import BuildRequest, build
 from specc.plan.make import plan_from_recipe
@@ -131,6 +133,73 @@ def test_heads_are_of_the_serve_flow_and_of_the_versions_that_load_them() -> Non
     assert "flow: serve" in error.fix
     error = refused("draft: {kind: eagle3, model: owner/head}", flow="serve", version="1.1.0")
     assert error.got == "the head owner/head with version 1.1.0"
+
+
+@pytest.mark.parametrize(
+    ("line", "got", "fix"),
+    [
+        (
+            "draft: {kind: eagle3, model: owner/head, revision: v2}",
+            "revision v2 of the head owner/head",
+            "the folder of",
+        ),
+        ("draft: {kind: eagle3, model: owner/head/x}", "the head owner/head/x with version 1.2.1", "the folder of"),
+    ],
+)
+def test_heads_that_the_server_would_not_load_as_asked(line: str, got: str, fix: str) -> None:
+    error = refused(line, flow="serve")
+    assert (error.code, error.got) == ("SPC324", got)
+    assert (error.fix or "").startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("line", "version", "got", "fix"),
+    [
+        (
+            "draft: {kind: eagle3, model: d, taps: [1, 2]}",
+            "1.0.0",
+            "taps with version 1.0.0",
+            'version: "1.1.0" or "1.2.0"',
+        ),
+        (
+            "draft: {kind: eagle3, model: d, scheme: fp8}",
+            "1.2.1",
+            "scheme fp8 of a head that stores f16",
+            "scheme: f16",
+        ),
+        ("draft: {kind: eagle3, model: d, revision: v2}", "1.2.1", "revision v2 of the head d", "remove revision"),
+    ],
+)
+def test_a_placed_head_is_read_as_the_version_reads_it(line: str, version: str, got: str, fix: str) -> None:
+    text = RECIPE.replace("FLOW", "serve").replace("VERSION", version).replace("draft: {kind: ngram}", line)
+    with pytest.raises(SpeccError) as caught:
+        plan_from_recipe(
+            recipe_from_text(text, "r.yaml"), StatedSource(uri="m", facts=FACTS), HeadFolder("d", (), "f16")
+        )
+    assert (caught.value.code, caught.value.got) == ("SPC324", got)
+    assert (caught.value.fix or "").startswith(fix)
+
+
+def test_mtp_needs_layers_in_the_targets_checkpoint(tmp_path: Path) -> None:
+    llama_folder(tmp_path / "m", TinyLlama(stored="bf16"))
+    limits = "limits: {max_batch: 1, max_input: 64, max_output: 64}\n"
+    text = RECIPE.replace("FLOW", "serve").replace("VERSION", "1.2.1").replace("kind: ngram", "kind: mtp") + limits
+    (tmp_path / "r.yaml").write_text(text)
+    request = BuildRequest(tmp_path / "r.yaml", (), tmp_path, "plan", False, None, offline=True, rehash=False)
+    with pytest.raises(SpeccError) as caught:
+        build(request, silent, on_wait=lambda _: None)
+    assert (caught.value.code, caught.value.got) == ("SPC324", "a draft of kind mtp for m")
+    assert "num_nextn_predict_layers" in caught.value.why
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config | {"num_nextn_predict_layers": 1}))
+    assert build(request, silent, on_wait=lambda _: None).plan.backend.trtllm is not None
+
+
+def test_mtp_has_no_mask() -> None:
+    text = RECIPE.replace("{kind: ngram}", "{kind: mtp, mask_token_id: 3}").replace("FLOW", "serve")
+    with pytest.raises(SpeccError) as caught:
+        recipe_from_text(text, "r.yaml")
+    assert (caught.value.code, caught.value.got) == ("SPC108", "kind mtp with a mask_token_id")
 
 
 def test_mtp_has_no_model_of_its_own() -> None:

@@ -21,11 +21,12 @@ from specc.backends.tensorrt_llm.layout import Layout, file_of_rank, layout_from
 from specc.backends.tensorrt_llm.rank_file import write_rank_file, write_rank_outline
 from specc.backends.tensorrt_llm.serve import SERVE_FILE, serve_text
 from specc.bundle.manifest import CheckpointSpec
+from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccBug
 from specc.lower.place import Place
 from specc.plan.plan import Plan
-from specc.plan.trtllm_plan import LayerQuantization, TrtllmModelPlan, TrtllmPlan
+from specc.plan.trtllm_plan import DRAFT_FOLDER, LayerQuantization, TrtllmModelPlan, TrtllmPlan
 from specc.progress import Progress
 
 CHECKPOINTS_FOLDER: Final = "checkpoints"
@@ -94,22 +95,41 @@ class TensorRtLlmBackend:
                     place(file, folder / DESCRIPTION_FOLDER / file.name)
         return _spec(plan)
 
+    def place_head(self, plan: Plan, head: HeadFolder, folder: Path, place: Place) -> CheckpointSpec:
+        """Place a head's own files, which trtllm-serve loads beside the target."""
+        for file in head.files:
+            place(file, folder / file.name)
+        trtllm = _trtllm(plan)
+        return CheckpointSpec(
+            role="draft",
+            format="huggingface",
+            folder=DRAFT_FOLDER,
+            scheme=head.dtype,
+            dtype=head.dtype,
+            kv_cache=head.dtype,
+            tp_size=trtllm.target.tp_size,
+            pp_size=trtllm.target.pp_size,
+            loaded_by=_loader(trtllm),
+        )
+
     def write_outline(self, plan: Plan, source: SourceCheckpoint, folder: Path) -> None:
         """Write config.json and rank files that are headers over holes, or the list of files that would be placed."""
         if _model(plan).layout == "source":
-            _write_json(folder / SOURCE_FILES, {file.name: file.stat().st_size for file in source.files})
+            _write_sizes(folder, {file.name: file.stat().st_size for file in source.files})
             return
         if _model(plan).layout == "modelopt":
             write_descriptions(_weights(plan), source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
             sizes = {part.file: part.nbytes for part in changed_parts(_weights(plan), source)}
-            _write_json(
-                folder / SOURCE_FILES, {file.name: sizes.get(file.name, file.stat().st_size) for file in source.files}
-            )
+            _write_sizes(folder, {file.name: sizes.get(file.name, file.stat().st_size) for file in source.files})
             return
         layout = _layout(plan)
         _write_json(folder / CONFIG_FILE, config_from_layout(layout))
         for rank in ranks_of(layout.plan):
             write_rank_outline(folder / file_of_rank(rank), rank_tensors(layout, rank))
+
+    def write_head_outline(self, head: HeadFolder, folder: Path) -> None:
+        """Write the list of files that would be placed."""
+        _write_sizes(folder, {file.name: file.stat().st_size for file in head.files})
 
     def write_serving(self, plan: Plan, folder: Path) -> None:
         """Write trtllm-serve's YAML, or the arguments of trtllm-build and of the example runner."""
@@ -160,8 +180,16 @@ def _spec(plan: Plan) -> CheckpointSpec:
         kv_cache=model.kv_cache,
         tp_size=model.tp_size,
         pp_size=model.pp_size,
-        loaded_by=f"{LOADERS[trtllm.flow]} of TensorRT-LLM {trtllm.version}",
+        loaded_by=_loader(trtllm),
     )
+
+
+def _loader(trtllm: TrtllmPlan) -> str:
+    return f"{LOADERS[trtllm.flow]} of TensorRT-LLM {trtllm.version}"
+
+
+def _write_sizes(folder: Path, sizes: dict[str, int]) -> None:
+    _write_json(folder / SOURCE_FILES, dict(sizes))
 
 
 def _write_json(path: Path, content: dict[str, object]) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import yaml
 
 from specc.bundle.manifest import LimitsSpec
-from specc.catalog.trtllm_versions import SpeculativeFields, row_of_version
+from specc.catalog.trtllm_versions import SpeculativeFields, SwitchOff, row_of_version
 from specc.errors import SpeccBug
 from specc.plan.cost import rounded
-from specc.plan.trtllm_plan import TrtllmModelPlan, TrtllmPlan, TrtllmSpeculation
+from specc.plan.trtllm_plan import DRAFT_FOLDER, TrtllmModelPlan, TrtllmPlan, TrtllmSpeculation
 from specc.plan.trtllm_speculation import lower_bounds, upper_bounds
 
 SERVE_FILE: Final = "trtllm-serve.yaml"
-TARGET, DRAFT = "checkpoints/target", "checkpoints/draft"
+TARGET: Final = "checkpoints/target"
 MEMORY_FRACTION: Final = 0.8
 """Of the memory that is free once the weights are loaded, for caches."""
 
@@ -55,6 +56,7 @@ def model_options(plan: TrtllmPlan, limits: LimitsSpec) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if speculation.kind in fields.drafts_separately:
         options["disable_overlap_scheduler"] = True
+    options |= graph_options(fields, limits)
     options |= cache_options(fields, plan.target, reuse=speculation.kind not in fields.drafts_separately)
     if speculation.kind != "none":
         options["speculative_config"] = speculative_options(fields, speculation, limits)
@@ -71,7 +73,7 @@ def speculative_options(
         fields.lengths.get(kind, "max_draft_len"): speculation.max_draft_len,
     }
     if kind == "model":
-        options[fields.draft_path] = DRAFT
+        options[fields.draft_path] = DRAFT_FOLDER
     if speculation.head is not None:
         options[fields.draft_path] = speculation.head
     if speculation.taps and fields.taps:
@@ -87,7 +89,7 @@ def speculative_options(
         options["max_concurrency"] = speculation.max_concurrency
     if speculation.min_accepted is not None and fields.switch_off is not None:
         per_draft = fields.switch_off.unit == "ratio"
-        options[fields.switch_off.window] = speculation.window
+        options[fields.switch_off.window] = switch_off_window(fields.switch_off, speculation, limits)
         options[fields.switch_off.threshold] = (
             min(1.0, rounded(speculation.min_accepted / speculation.max_draft_len))
             if per_draft
@@ -96,6 +98,27 @@ def speculative_options(
     if speculation.judges_probabilities and fields.rejection_sampling is not None:
         options[fields.rejection_sampling] = True
     return options
+
+
+def switch_off_window(rule: SwitchOff, speculation: TrtllmSpeculation, limits: LimitsSpec) -> int:
+    """Return the samples whose mean decides: `window` requests, or the calls that so many of the longest answers take.
+
+    The end is for good, so that a few calls must not decide it.
+    """
+    if rule.sample == "request" or speculation.min_accepted is None:
+        return speculation.window
+    return speculation.window * math.ceil(limits.max_output / (1 + speculation.min_accepted))
+
+
+def graph_options(fields: SpeculativeFields, limits: LimitsSpec) -> dict[str, Any]:
+    """Return that CUDA graphs serve every batch: rounded up, since those of 1.0 to 1.3 leave gaps above 32 rows."""
+    if fields.cuda_graphs == "section":
+        return {"cuda_graph_config": {"enable_padding": True, "max_batch_size": limits.max_batch}}
+    return {
+        "use_cuda_graph": True,
+        "cuda_graph_padding_enabled": True,
+        "cuda_graph_max_batch_size": limits.max_batch,
+    }
 
 
 def lookup_options(speculation: TrtllmSpeculation) -> dict[str, Any]:

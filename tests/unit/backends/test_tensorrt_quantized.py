@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import tensorrt_rtx as trt
+from onnx import TensorProto, helper
 
 from specc.backends.tensorrt import TensorRtBackend
 from specc.backends.tensorrt_file import attention_kernels
@@ -55,3 +57,23 @@ def test_the_builder_refuses_it_one_generation_earlier(scheme: str, tmp_path: Pa
     with pytest.raises(SpeccError) as caught:
         built(scheme, RTX.compute_capabilities[first - 1], tmp_path)
     assert caught.value.code == "SPC524"
+
+
+@pytest.mark.parametrize(("dtype", "word"), [(TensorProto.FLOAT8E4M3FN, "FP8"), (TensorProto.INT8, "Int8")])
+def test_the_builder_updates_no_caches_of_8_bits(dtype: int, word: str) -> None:
+    """Why planning refuses `kv_cache: fp8` and `int8` there: an update in place takes floats of 16 or 32 bits."""
+    shape = ["B", 2, 64, 64]
+    given = [("cache", dtype, shape), ("rows", dtype, ["B", 2, 5, 64]), ("at", TensorProto.INT64, ["B"])]
+    update = helper.make_node("TensorScatter", ["cache", "rows", "at"], ["updated"], axis=2, mode="linear")
+    graph = helper.make_graph(
+        [update],
+        "update",
+        [helper.make_tensor_value_info(*row) for row in given],
+        [helper.make_tensor_value_info("updated", dtype, shape)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=11)
+    logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
+    network = trt.Builder(logger).create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    parser = trt.OnnxParser(network, logger)
+    assert not parser.parse(model.SerializeToString())
+    assert f"cache has type {word} but must have type Float, Half, or BFloat16" in parser.get_error(0).desc()

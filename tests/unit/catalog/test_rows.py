@@ -18,7 +18,7 @@ from specc.catalog.capabilities import (
 from specc.catalog.dtypes import DTYPES
 from specc.catalog.families import FAMILIES
 from specc.catalog.gpus import COMPUTE_CAPABILITIES, GPUS
-from specc.catalog.schemes import SCHEMES
+from specc.catalog.schemes import CACHES, SCHEMES
 from specc.plan.plan import BackendPlan, GraphPlan
 
 REGISTRIES = {"gpus": GPUS, "schemes": SCHEMES, "dtypes": DTYPES, "backends": BACKENDS, "families": FAMILIES}
@@ -45,6 +45,9 @@ def test_backend_rows_name_rows(backend) -> None:
     assert backend.default_scheme in backend.schemes
     assert set(backend.schemes) | set(backend.refused_schemes) <= set(SCHEMES)
     assert not set(backend.schemes) & set(backend.refused_schemes)
+    assert set(backend.caches) | set(backend.refused_caches) == set(CACHES) <= set(DTYPES)
+    assert not set(backend.caches) & set(backend.refused_caches)
+    assert all(set(sms) <= set(backend.compute_capabilities) for sms in backend.caches.values())
     assert set(backend.draft_kinds) <= set(DRAFT_KINDS)
     assert set(backend.compute_capabilities) <= set(COMPUTE_CAPABILITIES)
     for support in backend.schemes.values():

@@ -156,13 +156,13 @@ def test_an_eagle3_head_can_be_compared_before_it_can_be_built() -> None:
 
 def test_variants_of_each_axis() -> None:
     gpus = variants_from_text("gpus=l4, l40s", recipe())
-    assert [(v.label, v.overrides) for v in gpus] == [("l4", ("gpu.name=l4",)), ("l40s", ("gpu.name=l40s",))]
+    assert [(v.label, v.overrides) for v in gpus] == [("l4", ('gpu.name="l4"',)), ("l40s", ('gpu.name="l40s"',))]
     assert [v.fixed_gamma for v in variants_from_text("gamma=2..4", recipe())] == [2, 3, 4]
     assert [v.fixed_gamma for v in variants_from_text("gamma=2,8", recipe())] == [2, 8]
     drafts = variants_from_text("drafts=model,eagle3,none", recipe(**PAIR))
-    assert [v.overrides for v in drafts] == [(), (), ("draft={kind: none}", "gamma=auto")]
+    assert [v.overrides for v in drafts] == [(), (), ('draft={kind: "none"}', "gamma=auto")]
     assert drafts[1].drafter == "eagle3"
-    assert variants_from_text("schemes=f16,fp8", recipe())[1].overrides == ("target.scheme=fp8",)
+    assert variants_from_text("schemes=f16,fp8", recipe())[1].overrides == ('target.scheme="fp8"',)
 
 
 def test_a_row_says_what_does_not_fit_and_what_is_not_predicted() -> None:

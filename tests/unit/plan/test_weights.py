@@ -102,7 +102,7 @@ def test_the_smallest_format_that_keeps_the_checkpoints_codes_is_taken() -> None
     assert formats("w4a16", source)[DOWN] == "int4 64 mse"
     plan = planned(source, target={"model": "m", "scheme": "w4a16"})
     assert any(note.startswith("weights: 210 matrices keep the checkpoint's codes") for note in plan.notes)
-    assert any(note.startswith("weights: 1 matrices are rounded from") for note in plan.notes)
+    assert any(note.startswith("weights: 1 matrix is rounded from") for note in plan.notes)
     del layers[DOWN]
     assert formats("w4a16", source)[DOWN] == "int4 32 mse"
 

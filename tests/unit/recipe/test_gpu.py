@@ -60,7 +60,7 @@ def test_a_card_of_the_recipe_can_be_too_small_and_be_compared() -> None:
     shown = preview_from_recipe(own("gpu.memory_gb=8"), Facts(LLAMA_8B, None), Given(), None)
     assert shown.available == 8 * 10**9 < shown.memory_bytes
     variants = variants_from_text("gpus=my-card,l4", own())
-    assert [variant.overrides for variant in variants] == [(), ("gpu={name: l4, count: 1}",)]
+    assert [variant.overrides for variant in variants] == [(), ('gpu={name: "l4", count: 1}',)]
     assert own(*variants[1].overrides).gpu.row is GPUS["l4"]
 
 

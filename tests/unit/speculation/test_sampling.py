@@ -132,3 +132,37 @@ def test_near_ties_see_gaps_and_thresholds():
     assert 40 < at_threshold.sum() < 160
     assert near_ties(logits, sampling_rows(seeds, 1.0, 0, 0.7), positions, 3, 1e-5).sum() == 0
     assert near_ties(np.zeros((1, 1, 3), dtype=np.float32), sampling_rows(np.array([0])), positions[:1], 3, 1e-5).all()
+
+
+@pytest.mark.parametrize(
+    ("logits", "setting"),
+    [
+        ([3.0, 2.0, 1.99999, 0.0], {"top_k": 2}),
+        ([3.0, 2.0, 1.99999, 0.0], {"candidates": 2, "min_p": 1e-9}),
+        ([3.0, 2.0, 1.99999, 0.0], {"top_p": 0.7}),
+        ([2.0, 1.00001, 0.99999, 0.0], {"min_p": float(np.exp(np.float32(-1)))}),
+    ],
+    ids=str,
+)
+def test_picks_that_another_order_at_the_edge_would_change_are_near_ties_and_the_others_are_not(logits, setting):
+    """Ids 1 and 2 lie on both sides of an edge, nearer than rounding: they change places, and so may the pick."""
+    candidates = setting.pop("candidates", 4)
+    count = 400
+    rows = sampling_rows(np.arange(count), 1.0, **setting)
+    positions = np.zeros((count, 1), dtype=np.int64)
+    before = np.broadcast_to(f32(logits), (count, 1, 4))
+    after = before.copy()
+    after[..., 1], after[..., 2] = before[..., 2], before[..., 1]
+    changed = (
+        target_picks(before, rows, positions, candidates).ids != target_picks(after, rows, positions, candidates).ids
+    )
+    near = near_ties(before, rows, positions, candidates, 1e-3)
+    assert 20 < changed.sum() < 380
+    assert near[changed].all()
+    assert not near[target_picks(before, rows, positions, candidates).ids == 0].all()
+
+
+def test_nothing_is_near_a_tie_without_a_margin():
+    logits = np.broadcast_to(f32([1.0, 0.5, 0.5, 0.5]), (50, 1, 4))
+    rows, positions = sampling_rows(np.arange(50), 1.0, 2), np.zeros((50, 1), dtype=np.int64)
+    assert not near_ties(logits, rows, positions, 4, 0.0).any()

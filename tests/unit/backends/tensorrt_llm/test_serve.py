@@ -115,7 +115,9 @@ def test_the_switch_off_counts_tokens_or_a_ratio() -> None:
     tokens = options("1.2.1", min_accepted=0.6)["speculative_config"]
     ratio = options("1.3.0rc29", min_accepted=0.6)["speculative_config"]
     assert (tokens["acceptance_window"], tokens["acceptance_length_threshold"]) == (32, 0.6)
-    assert (ratio["acceptance_rate_window_size"], ratio["acceptance_rate_threshold"]) == (32, 0.15)
+    assert ratio["acceptance_rate_threshold"] == 0.15
+    # 32 answers of 512 tokens, 1.6 a call: a window of 32 calls would end speculation for good after a bad second
+    assert ratio["acceptance_rate_window_size"] == 32 * 320
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -155,9 +157,18 @@ def test_what_a_version_lacks_is_not_written() -> None:
         "decoding_type", "max_draft_len", "speculative_model_dir",
     }  # fmt: skip
     assert options("1.2.1", "none") == {
+        "cuda_graph_config": {"enable_padding": True, "max_batch_size": 32},
         "kv_cache_config": {"enable_block_reuse": True, "free_gpu_memory_fraction": 0.8},
         "enable_iter_perf_stats": True,
     }
+
+
+def test_graphs_cover_every_batch_in_the_fields_of_the_version() -> None:
+    flat = options("0.21.0", "none")
+    assert {name: value for name, value in flat.items() if "graph" in name} == {
+        "use_cuda_graph": True, "cuda_graph_padding_enabled": True, "cuda_graph_max_batch_size": 32,
+    }  # fmt: skip
+    assert options("1.3.0rc29", "none")["cuda_graph_config"] == {"enable_padding": True, "max_batch_size": 32}
 
 
 def test_the_command_stands_over_the_options() -> None:
