@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -19,10 +20,17 @@ from specc.plan.calibration import CalibrationPlan
 from specc.plan.plan import Plan
 from specc.progress import Progress
 
+LONGEST_CALL: Final = 4096
+"""Most tokens of a text that calibration reads at once, where the model was trained for as many."""
+
 
 def reference_plan(plan: Plan) -> Plan:
-    """Return the plan of the float32 target on ONNX Runtime that calibration runs, whatever the build is for."""
-    buckets = plan.graph.capacity_buckets
+    """Return the plan of the float32 target on ONNX Runtime that calibration runs, whatever the build is for.
+
+    Its rotary tables are as long as calibration's calls may be and not as the bundle's texts: what is learnt serves
+    bundles of all limits.
+    """
+    buckets = (min(plan.target.facts.max_position_embeddings, LONGEST_CALL),)
     graph = dataclasses.replace(
         plan.graph, compute_dtype="f32", capacity=None, capacity_buckets=buckets, variants=("main",), features=(),
         role="target", steps=1, weights=(), acceptance="greedy", typical=None, verification="native",

@@ -35,7 +35,7 @@ def statistics_of_taps(
     """
     session = _session(tapped)
     groups = _groups(tapped.widths, HESSIAN_BYTES if hessian else math.inf)
-    most = max(16, OUTPUT_BYTES // (4 * max(1, sum(tapped.widths.values()))))
+    most = min(tapped.length, max(16, OUTPUT_BYTES // (4 * max(1, sum(tapped.widths.values())))))
     batches = list(_batches(_parts(ids, most), most))
     total, read = len(groups) * sum(map(len, ids)), 0
     for group in groups:

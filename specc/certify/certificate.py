@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -24,15 +23,16 @@ from specc.bundle.manifest import MANIFEST_FILE, Manifest
 from specc.bundle.read import open_bundle
 from specc.bundle.record import text_from_record
 from specc.certify.draft_engine import LoadedDraft, loaded_draft
-from specc.certify.finite import failure_of_numbers
+from specc.certify.finite import failure_of_draft_weights, failure_of_numbers
 from specc.certify.logits import LogitsEngine, logits_engine
 from specc.certify.machine import processor_name
 from specc.certify.near_tie import judge_from_logits
-from specc.certify.parity import Ids, check_parity, speculated
+from specc.certify.parity import check_parity, speculated
 from specc.certify.prompts import prompt_ids
 from specc.certify.quality import check_quality
 from specc.certify.reference import check_reference
 from specc.certify.request import CertifyRequest, Scope
+from specc.certify.room import check_new_tokens, new_tokens_after
 from specc.certify.rows import check_rows
 from specc.certify.sampler import Sampled, check_sampler
 from specc.certify.step_costs import measure_step_costs
@@ -101,11 +101,12 @@ def certificate_from_bundle(bundle: Path, request: CertifyRequest, progress: Pro
         progress: told about each stage of the check.
 
     Raises:
-        SpeccError: SPC802 no prompts; SPC6nn the bundle is not whole; SPC7nn a prompt is refused, or an engine that
-            should run here does not load.
+        SpeccError: SPC702 more tokens than there is room for; SPC802 no prompts; SPC6nn the bundle is not whole;
+            SPC7nn a prompt is refused, or an engine that should run here does not load.
     """
     request.refuse_empty()
     manifest = open_bundle(bundle, request.verify)
+    check_new_tokens(manifest, request)
     if manifest.checkpoints:
         return served_elsewhere(bundle, manifest, request.scope)
     engine = target_engine(manifest, bundle)
@@ -187,7 +188,7 @@ def _measured_with_draft(subject: Subject, runner: TargetRunner, draft: LoadedDr
         round_step_costs=table_from_step_costs(draft.round_step_costs),
     )
     prompts = prompt_ids(session, request.prompts)[: request.extent.prompts]
-    allowed = _allowed_new_tokens(manifest, prompts, request)
+    allowed = new_tokens_after(prompts, manifest, request)
     epsilon, gamma = near_tie_epsilon(runner.spec, manifest.numerics), manifest.limits.max_gamma
     judge = judge_from_logits(subject.logits, manifest.sampling.candidates, epsilon)
     checks: list[ParityCheck] = []
@@ -222,7 +223,9 @@ def _judged(subject: Subject, measured: Measured) -> Certificate:
         burst_step_costs=measured.draft.burst_step_costs,
         round_step_costs=measured.draft.round_step_costs,
     )
-    no_numbers = failure_of_numbers(subject.bundle, subject.logits, measured.prompts)
+    no_numbers = failure_of_numbers(subject.bundle, subject.logits, measured.prompts) or failure_of_draft_weights(
+        subject.bundle, manifest
+    )
     if no_numbers is not None:
         return replace(certificate, status="failed", reason=no_numbers)
     sampler, unsampled = _sampler(subject, measured)
@@ -301,9 +304,3 @@ def _prompt_set(manifest: Manifest, request: CertifyRequest, count: int) -> Prom
 def vocabulary_size(manifest: Manifest) -> int:
     """Return how many ids can be fed and emitted."""
     return manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size
-
-
-def _allowed_new_tokens(manifest: Manifest, prompts: Sequence[Ids], request: CertifyRequest) -> int:
-    wanted = request.extent.new_tokens if request.max_new_tokens is None else request.max_new_tokens
-    longest = max(len(prompt) for prompt in prompts)
-    return min(wanted, manifest.limits.max_output, manifest.limits.max_length - longest)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import onnx
 
-from specc.bundle.manifest import EngineSpec
+from specc.bundle.manifest import EngineSpec, Manifest
 from specc.certify.logits import LogitsEngine
 from specc.certify.parity import Ids
 from specc.certify.reference import array_from_tensor
@@ -37,6 +37,20 @@ def failure_of_numbers(bundle: Path, logits: LogitsEngine | None, prompts: Seque
     return None
 
 
+def failure_of_draft_weights(bundle: Path, manifest: Manifest) -> str | None:
+    """Return which weights of a draft model are infinite or no numbers, None where none is.
+
+    Its engine gives ids alone, and speculation keeps the text whatever they are: only the weights tell.
+
+    Args:
+        bundle: its folder.
+        manifest: of the bundle.
+    """
+    drafts = (engine for engine in manifest.engines if engine.role == "draft" and engine.variant == "main")
+    names = tuple(name for engine in drafts for name in endless_weights(bundle, engine))
+    return f"values of {_listed(names)} of the draft model are infinite or no numbers" if names else None
+
+
 def endless_weights(bundle: Path, spec: EngineSpec) -> tuple[str, ...]:
     """Return the weights of an engine that hold a value which is infinite or no number; none where its form hides them.
 
@@ -55,5 +69,9 @@ def endless_weights(bundle: Path, spec: EngineSpec) -> tuple[str, ...]:
 def _named(names: tuple[str, ...]) -> str:
     if not names:
         return "the weights are numbers, so the arithmetic left its range"
+    return f"so are values of {_listed(names)}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
     more = f", and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"so are values of {', '.join(f'`{name}`' for name in names[:NAMED])}{more}"
+    return f"{', '.join(f'`{name}`' for name in names[:NAMED])}{more}"

@@ -109,6 +109,14 @@ def _input_from_line(line: str, place: str, *, chat: bool) -> PromptInput:
     if isinstance(value, str):
         return input_from_text(value, chat=chat)
     if isinstance(value, list) and all(type(token) is int for token in value):
+        if chat:
+            raise SpeccError(
+                "SPC903",
+                place,
+                "token ids, with --chat",
+                "a chat template writes around the user's text, and ids have been written already",
+                "give the text, or leave out --chat, or write the chat as `messages`",
+            )
         return tuple(value)
     raise unreadable(place, "neither a string, a list of token ids, nor an object with `prompt` or `messages`")
 

@@ -51,7 +51,7 @@ class CertifyRequest:
         scope: how much.
         prompts: texts, token ids or chats; None takes the bundled ones, or random ids for a bundle without a tokenizer.
         prompts_sha256: digest of the file that they come from, None for other sources.
-        max_new_tokens: of each generation, at most; the bundle's limits may allow fewer; None is the scope's.
+        max_new_tokens: of each generation, at most; None is the scope's, or fewer where the bundle has no room for it.
         threads: of engines that run on the CPU; None leaves it to them.
         against: a bundle of the same model in f32 that the target is held against; None: no such comparison.
         verify: `full` compares the digests of all files first, `sizes` only looks that they are there.

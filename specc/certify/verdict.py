@@ -109,7 +109,7 @@ def refuse_failed(certificate: Certificate, bundle: Path) -> None:
             "SPC805",
             str(bundle),
             certificate.reason,
-            "every text of such a bundle means nothing, with and without speculation",
+            "a text from such logits means nothing, and drafts from such weights are never right",
             "download the checkpoint again, or take another; where its weights are numbers, use scheme bf16 or f32",
         )
     raise _failed(

@@ -116,9 +116,8 @@ def bench(
     with Session.load(bundle, threads=threads) as session, progress_bars() as bars:
         _show_ignored(bundle)
         ids = tuple(ids_from_input(session, item) for item in inputs)
-        request = BenchRequest(
-            ids, max_tokens or min(128, session.manifest.limits.max_output), mode_from_name(mode), rounds, temperature
-        )
+        most = min(128, session.manifest.limits.max_output) if max_tokens is None else max_tokens
+        request = BenchRequest(ids, most, mode_from_name(mode), rounds, temperature)
         report = bench_from_session(session, request, bars)
     write_text(output, text_from_record(report))
     if as_json:
@@ -133,7 +132,10 @@ def verify(
     bundle: BundleFolder,
     prompts: PromptLines = None,
     chat: AsChat = False,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="New tokens of each prompt.")] = 32,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", min=1, help="New tokens of each prompt; absent: up to 32.", show_default=False),
+    ] = None,
     against: Annotated[
         Path | None,
         typer.Option("--against", metavar="BUNDLE", help="The same model in f32: how far did quantization move it?"),

@@ -37,7 +37,8 @@ CERTIFY: Final[dict[str, CodeRow]] = {
         "the engine does not give numbers",
         "Logits are infinite or no numbers (NaN). A weight of the checkpoint is so, as after a broken conversion or a "
         "training run that diverged, and is named then; or activations left the range of their dtype, as those of some "
-        "bfloat16 models do in float16.",
+        "bfloat16 models do in float16. The weights of a draft model are looked at, too: the text is right without "
+        "them, but such drafts never are.",
         ExitStatus.GATE,
     ),
     "SPC806": CodeRow(

@@ -25,12 +25,14 @@ class Tapped:
         inputs: that it takes, as the target's engine takes them.
         taps: outputs [B, S, K], with the canonical names of the weights each is the input of, or of its cache.
         widths: K of each tap.
+        length: most tokens of one call: the rotary tables end there.
     """
 
     path: Path
     inputs: tuple[TensorSpec, ...]
     taps: dict[str, tuple[str, ...]]
     widths: dict[str, int]
+    length: int
 
 
 def write_tapped(plan: Plan, weights: Path, folder: Path, place: Place, *, caches: bool) -> Tapped:
@@ -49,4 +51,4 @@ def write_tapped(plan: Plan, weights: Path, folder: Path, place: Place, *, cache
     bind_weights(tapped.model, stored, folder)
     write_model(tapped.model, folder / TAPPED_FILE)
     inputs = tuple(spec for spec in tapped.interface.inputs if spec.name in names)
-    return Tapped(folder / TAPPED_FILE, inputs, tapped.taps, tapped.widths)
+    return Tapped(folder / TAPPED_FILE, inputs, tapped.taps, tapped.widths, plan.graph.capacity_buckets[-1])

@@ -11,7 +11,7 @@ from specc.catalog.capabilities import BACKENDS, BackendRow, SchemeSupport
 from specc.catalog.gpus import GpuRow, sm_number
 from specc.catalog.schemes import SCHEMES
 from specc.errors import SpeccError
-from specc.recipe.models import ModelChoice, ModelDraft
+from specc.recipe.models import DRAFT_EXAMPLES, ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
 
 AMPERE: Final = (8, 0)
@@ -111,7 +111,7 @@ def _other_gpus() -> str:
 def _refuse_unbuilt_models(recipe: Recipe, backend: BackendRow) -> None:
     if recipe.draft.kind not in backend.draft_kinds:
         model = f" ({recipe.draft.model})" if isinstance(recipe.draft, ModelChoice) else ""
-        fix = "draft: " + ", or draft: ".join(f"{{kind: {kind}}}" for kind in backend.draft_kinds)
+        fix = "draft: " + ", or draft: ".join(DRAFT_EXAMPLES[kind] for kind in backend.draft_kinds)
         raise _unbuilt(recipe, ("draft", "kind"), f"a draft of kind {recipe.draft.kind}{model}", fix)
     models = {"target": recipe.target} | ({"draft": recipe.draft} if isinstance(recipe.draft, ModelDraft) else {})
     quantizes = any(support.formats for support in backend.schemes.values())

@@ -204,6 +204,20 @@ class HeadDraft(Choice):
         return self
 
 
+DRAFT_EXAMPLES: Final[dict[str, str]] = {
+    "ngram": "{kind: ngram}",
+    "suffix": "{kind: suffix}",
+    "none": "{kind: none}",
+    "model": "{kind: model, model: a smaller model of the same tokenizer}",
+    "self": "{kind: self, layers: a few of the target's}",
+    "eagle3": "{kind: eagle3, model: a head trained for the target}",
+    "mtp": "{kind: mtp}",
+    "pard": "{kind: pard, model: a head trained for the target}",
+    "dflash": "{kind: dflash, model: a head trained for the target}",
+    "dspark": "{kind: dspark, model: a head trained for the target}",
+}
+"""How a recipe asks for each kind, for messages: words stand where the user's own model or number goes."""
+
 DraftChoice: TypeAlias = Annotated[
     NgramDraft | SuffixDraft | NoDraft | ModelDraft | SelfDraft | Eagle3Draft | HeadDraft, Field(discriminator="kind")
 ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from specc import pipeline
 from specc.bundle.certificate import Certificate
@@ -223,3 +224,23 @@ def test_a_build_without_drafts_is_reported(folder):
     recipe.write_text(RECIPE.format(name="none", draft="{kind: ngram}"))
     assert status_from_arguments(["build", str(recipe), "--out", str(folder / "out"), "--set", "gamma=0"]) == 0
     assert "Nothing is drafted" in (folder / "out" / "none" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_draft_whose_weights_are_no_numbers_is_not_published(folder, value, capsys):
+    """The text is right whatever drafts: only its weights tell a broken download, and they are named."""
+    name = f"broken-{value}"
+    broken = llama_folder(folder / name, TinyLlama(num_hidden_layers=1, seed=4))
+    tensors = load_file(broken / "model.safetensors")
+    tensors["model.layers.0.mlp.up_proj.weight"][3, 5] = value
+    save_file(tensors, broken / "model.safetensors", metadata={"format": "pt"})
+    recipe = folder / f"{name}.yaml"
+    recipe.write_text(RECIPE.format(name=name, draft=f"{{kind: model, model: {name}}}"))
+    assert status_from_arguments(["build", str(recipe), "--out", str(folder / "out")]) == 3
+    told = " ".join(capsys.readouterr().err.split())
+    assert "SPC805" in told
+    assert "values of `model.layers.0.mlp.up_proj.weight` of the draft model are infinite or no numbers" in told
+    assert not (folder / "out" / name).exists()
+    unchecked = ["build", str(recipe), "--out", str(folder / "out"), "--set", "certify=off"]
+    assert status_from_arguments(unchecked) == 0
+    assert status_from_arguments(["verify", str(folder / "out" / name)]) == 3

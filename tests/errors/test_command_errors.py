@@ -76,6 +76,16 @@ def test_spc903_unreadable_prompts(content, place, got, tmp_path):
     assert error.fix
 
 
+@pytest.mark.parametrize("line", ["[1, 2]", '{"prompt": [1, 2]}'])
+def test_spc903_ids_are_no_message_of_a_chat(line, tmp_path):
+    file = tmp_path / "prompts.jsonl"
+    file.write_text(f'"text"\n{line}\n')
+    assert prompts_from_jsonl(file, chat=False).prompts == ("text", (1, 2))
+    error = refused(lambda: prompts_from_jsonl(file, chat=True))
+    assert (error.code, error.place, error.got) == ("SPC903", f"{file}:2", "token ids, with --chat")
+    assert "leave out --chat" in error.fix
+
+
 def test_spc904_init_overwrites_nothing(tmp_path, capsys):
     file = tmp_path / "mine.yaml"
     file.write_text("keep")

@@ -6,10 +6,14 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+import yaml
+from pydantic import TypeAdapter
 
+from specc.catalog.capabilities import BACKENDS
 from specc.errors import SpeccError
 from specc.plan.make import plan_from_recipe
 from specc.recipe.load import recipe_from_text
+from specc.recipe.models import DRAFT_EXAMPLES, DraftChoice
 from tests.stated_source import SMOLLM2_FACTS, StatedSource
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +56,19 @@ def test_what_is_known_but_not_built(overrides, place: str, got: str, fix: str) 
     assert error.got.startswith(got)
     assert error.fix.startswith(fix)
     assert error.why == "specc knows it, but this version does not build it"
+
+
+def test_the_kinds_that_a_back_end_builds_are_shown_with_what_each_needs() -> None:
+    """Each example is a mapping that a recipe takes, once the user's own model or number stands in it."""
+    error = refused(*RTX, "draft={kind: self, layers: 4}")
+    assert "draft: {kind: model, model: a smaller model of the same tokenizer}" in error.fix
+    for kind, example in DRAFT_EXAMPLES.items():
+        stated = yaml.safe_load(example)
+        assert stated["kind"] == kind
+        if "layers" in stated:
+            stated["layers"] = 4
+        assert TypeAdapter(DraftChoice).validate_python(stated).kind == kind
+    assert {kind for row in BACKENDS.values() for kind in row.draft_kinds} == set(DRAFT_EXAMPLES)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,25 @@ def test_statistics_are_read_back_for_every_linear_layer_and_nothing_else(calibr
             assert (found.mean_abs <= found.max_abs).all()
 
 
+def test_statistics_do_not_depend_on_the_limits_of_the_bundle(calibrated, tmp_path) -> None:
+    """A text may be longer than any of the bundle's, and than the model's own context: it is read in parts then."""
+    source, _ = calibrated
+    text = "\n".join(texts_from_file(SHIPPED))[:1500]
+    assert len(text.encode()) > 2 * source.facts.max_position_embeddings
+    found = []
+    for capacity in (40, 1600):
+        plan = reference_plan(plan_from_facts(source.facts, tiny_graph_plan(capacity_buckets=(capacity,))))
+        folder = tmp_path / str(capacity)
+        folder.mkdir()
+        write_calibration(
+            plan, source, (text,), folder,
+            place=link_or_copy, wanted=CalibrationPlan(hessian=False, caches=False), progress=silent,
+        )  # fmt: skip
+        found.append(StatisticsFolder(folder).of_weight("model.layers.1.mlp.down_proj.weight"))
+    assert [one.tokens for one in found] == [len(text.encode())] * 2
+    np.testing.assert_array_equal(found[0].mean_abs, found[1].mean_abs)
+
+
 @pytest.mark.parametrize(("method", "form", "share"), [("awq", INT4, 1.0), ("gptq", INT4, 0.75)])
 def test_calibrated_codes_move_outputs_less(calibrated, method: str, form: WeightFormat, share: float) -> None:
     source, statistics = calibrated

@@ -69,11 +69,34 @@ def test_a_sound_bundle_passes_with_its_counts(load, tmp_path):
 def test_given_prompts_are_taken(load, tmp_path):
     toy_bundle(tmp_path)
     load(ToyRunner(ToyModel()), LogitsRunner(ToyModel()))
-    request = CertifyRequest(prompts=([1, 2, 3, 1, 2], [4]), max_new_tokens=500)
+    request = CertifyRequest(prompts=([1, 2, 3, 1, 2], [4]), max_new_tokens=91)
     certificate = certificate_from_bundle(tmp_path, request)
     check = certificate.parity[0]
     assert certificate.prompts == PromptSet("given", 2, None)
-    assert (check.prompts, check.tokens) == (2, 2 * (96 - 5))  # cut to what the longest prompt leaves of max_length
+    assert (check.prompts, check.tokens) == (2, 2 * 91)
+
+
+@pytest.mark.parametrize(
+    ("asked", "got", "fix"),
+    [
+        (500, "500 tokens, the bundle allows 95", "at most 95"),
+        (92, "92 tokens after a prompt of 5; 96 fit together", "at most 91"),
+    ],
+)
+def test_more_tokens_than_fit_are_refused_and_not_cut(load, tmp_path, asked, got, fix):
+    toy_bundle(tmp_path)
+    load(ToyRunner(ToyModel()), LogitsRunner(ToyModel()))
+    with pytest.raises(SpeccError) as caught:
+        certificate_from_bundle(tmp_path, CertifyRequest(prompts=([1, 2, 3, 1, 2], [4]), max_new_tokens=asked))
+    assert (caught.value.code, caught.value.place, caught.value.got) == ("SPC702", "max_new_tokens", got)
+    assert fix in caught.value.fix
+
+
+def test_the_scopes_own_number_is_cut_to_what_fits(load, tmp_path):
+    toy_bundle(tmp_path)
+    load(ToyRunner(ToyModel()), LogitsRunner(ToyModel()))
+    certificate = certificate_from_bundle(tmp_path, CertifyRequest(prompts=([1] * 80,)))
+    assert certificate.parity[0].tokens == 96 - 80
 
 
 def test_a_greedy_bundle_is_checked_greedily(load, tmp_path):
