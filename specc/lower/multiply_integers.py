@@ -10,6 +10,7 @@ kernels add two products in 16 bits, which holds for codes of weights from -64 t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -33,6 +34,7 @@ ZERO: Final = 128
 def _apply(model: ir.Model, graph: GraphPlan) -> None:
     weights: dict[str, dict[str, ir.Value]] = {}
     rounded: dict[tuple[ir.Graph, ir.Value], tuple[ir.Value, ir.Value]] = {}
+    constants: dict[ir.Graph, _Constants] = {}
     for product in list(model.graph.all_nodes()):
         transpose = product.inputs[1].producer() if product.op_type == "MatMul" and product.inputs[1] else None
         weight = transpose.inputs[0] if transpose is not None and transpose.op_type == "Transpose" else None
@@ -47,13 +49,34 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
             weights[name] = _stored(weight, row)
             model.graph.initializers.update({str(part.name): part for part in weights[name].values()})
             model.graph.opset_imports[MICROSOFT] = 1
+        if owner not in constants:
+            constants[owner] = _constants(owner)
         if (owner, x) not in rounded:
-            rounded[owner, x] = _rounded(owner, product, x)
-        _multiply(owner, product, rounded[owner, x], weights[name])
+            rounded[owner, x] = _rounded(owner, product, x, constants[owner])
+        _multiply(owner, product, rounded[owner, x], weights[name], constants[owner])
         if transpose is not None and not transpose.outputs[0].uses() and isinstance(transpose.graph, ir.Graph):
             transpose.graph.remove(transpose, safe=True)
         if not weight.uses():
             del model.graph.initializers[name]
+
+
+@dataclass(frozen=True)
+class _Constants:
+    """What all products of a graph share: the axis of rows, SMALLEST, the width of a step and the code of 0.0."""
+
+    axis: ir.Value
+    smallest: ir.Value
+    step: ir.Value
+    zero: ir.Value
+
+
+def _constants(owner: ir.Graph) -> _Constants:
+    builder = Builder()
+    with builder.scope(f"{owner.name}.integers"):
+        zero = builder.constant(np.array(ZERO, np.uint8), "zero")
+        made = _Constants(builder.i64(-1), builder.f32(SMALLEST), builder.f32(1.0 / REACH), zero)
+    owner.insert_before(owner[0], builder.nodes)
+    return made
 
 
 def _stored(weight: ir.Value, row: WeightRow) -> dict[str, ir.Value]:
@@ -66,29 +89,31 @@ def _stored(weight: ir.Value, row: WeightRow) -> dict[str, ir.Value]:
     }
 
 
-def _rounded(owner: ir.Graph, before: ir.Node, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _rounded(owner: ir.Graph, before: ir.Node, x: ir.Value, constants: _Constants) -> tuple[ir.Value, ir.Value]:
     """Return the codes of rows [.., K], uint8, and what the rows were divided by, float32 [.., 1]."""
     builder = Builder()
     with builder.scope(f"{x.name}.rounded"):
         magnitude = builder.op("Abs", x, name="magnitude")
-        largest = builder.op("ReduceMax", magnitude, builder.i64(-1), name="largest", keepdims=1)
-        divisor = builder.op("Max", largest, builder.f32(SMALLEST), name="divisor")  # [.., 1]
+        largest = builder.op("ReduceMax", magnitude, constants.axis, name="largest", keepdims=1)
+        divisor = builder.op("Max", largest, constants.smallest, name="divisor")  # [.., 1]
         unit = builder.op("Div", x, divisor, name="unit")
-        zero = builder.constant(np.array(ZERO, np.uint8), "zero")
-        codes = builder.op("QuantizeLinear", unit, builder.f32(1.0 / REACH), zero, name="codes")
+        codes = builder.op("QuantizeLinear", unit, constants.step, constants.zero, name="codes")
     owner.insert_before(before, builder.nodes)
     return codes, divisor
 
 
 def _multiply(
-    owner: ir.Graph, product: ir.Node, rounded: tuple[ir.Value, ir.Value], weight: dict[str, ir.Value]
+    owner: ir.Graph,
+    product: ir.Node,
+    rounded: tuple[ir.Value, ir.Value],
+    weight: dict[str, ir.Value],
+    constants: _Constants,
 ) -> None:
     codes, divisor = rounded
     result = product.outputs[0]
     builder = Builder()
     with builder.scope(str(product.name)):
-        zero = builder.constant(np.array(ZERO, np.uint8), "zero")
-        inputs = codes, weight[CODES], builder.f32(1.0 / REACH), weight[SCALES], zero
+        inputs = codes, weight[CODES], constants.step, weight[SCALES], constants.zero
         unit = builder.op("MatMulIntegerToFloat", *inputs, name="integers", domain=MICROSOFT)
         scaled = builder.op("Mul", unit, divisor, name="scaled")
     owner.insert_before(product, builder.nodes)

@@ -138,4 +138,4 @@ def _nbytes(part: WeightPart) -> int:
 def _entry(name: str, matrix: QuantizedMatrix, part: WeightPart, last: _Last) -> FileTensor:
     packed = part.dtype in FOUR_BITS
     dtype, shape = ("u8", (_nbytes(part),)) if packed else (part.dtype, part.shape)
-    return FileTensor(name, dtype, shape, lambda: part.content(last.quantized(matrix)))
+    return FileTensor(name, dtype, shape, lambda: part.content(last.quantized(matrix)), matrix.name)

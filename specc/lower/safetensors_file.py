@@ -33,12 +33,14 @@ class FileTensor:
     Attributes:
         dtype: one of the file's; elements of 4 bits are written as bytes of two.
         content: returns its bytes, row-major and little-endian, when its turn comes.
+        together: tensors of one such name are written one after the other; empty: it stands alone.
     """
 
     name: str
     dtype: WeightDtype
     shape: tuple[int, ...]
     content: Callable[[], bytes]
+    together: str = ""
 
     @property
     def nbytes(self) -> int:
@@ -49,13 +51,14 @@ class FileTensor:
 def write_safetensors(path: Path, tensors: Sequence[FileTensor], progress: Progress) -> dict[str, int]:
     """Write the file and return each tensor's offset from the start of the file.
 
-    The format allows no holes, so tensors whose size is a multiple of 64 bytes come first: all of those, in practice
-    all that count, are aligned to 64. Equal input gives equal bytes.
+    The format allows no holes, so tensors whose size is a multiple of 64 bytes come first, and so does what is written
+    together if all of it is: those, in practice all that count, are aligned to 64. Equal input gives equal bytes.
 
     Raises:
         SpeccBug: a tensor's content has another size than its shape says.
     """
-    order = sorted(tensors, key=lambda tensor: tensor.nbytes % ALIGNMENT != 0)
+    odd = {tensor.together or tensor.name for tensor in tensors if tensor.nbytes % ALIGNMENT}
+    order = sorted(tensors, key=lambda tensor: (tensor.together or tensor.name) in odd)
     entries: dict[str, object] = {}
     position = 0
     for tensor in order:

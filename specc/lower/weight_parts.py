@@ -111,7 +111,7 @@ def _dequantizelinear_parts(shape: tuple[int, int], form: WeightFormat) -> tuple
     dtype: WeightDtype = "f8e4m3" if form.two_level else SCALE_DTYPE
     parts.append(WeightPart(SCALES, dtype, scales_shape, lambda w: _as_dtype(w.scales.T, dtype)))
     if form.two_level:
-        parts.append(WeightPart(GLOBAL_SCALE, SCALE_DTYPE, (), lambda w: _as_dtype(_global_scale(w), SCALE_DTYPE)))
+        parts.append(WeightPart(GLOBAL_SCALE, "f32", (), lambda w: _as_dtype(_global_scale(w), "f32")))
     return tuple(parts)
 
 

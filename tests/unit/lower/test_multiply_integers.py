@@ -34,6 +34,7 @@ def session_of(codes: np.ndarray, scales: np.ndarray) -> onnxruntime.InferenceSe
     graph.initializers["w_proj.weight"] = weight
     model = ir.Model(graph, ir_version=IR_VERSION)
     MULTIPLY_INTEGERS.apply(model, tiny_graph_plan(weights=(ROW,)))
+    assert [node.op_type for node in graph].count("Constant") == 4
     assert set(graph.initializers) == {"w_proj.weight.codes", "w_proj.weight.scales"}
     graph.initializers["w_proj.weight.codes"].const_value = ir.tensor(np.ascontiguousarray(codes.T))
     graph.initializers["w_proj.weight.scales"].const_value = ir.tensor(scales)
@@ -86,6 +87,14 @@ def test_a_model_is_that_of_its_rounded_weights(tmp_path: Path) -> None:
     found = logits_of(lowered(tmp_path, sizes, rows), sizes)
     assert np.abs(found - expected).max() < ROUNDED_ATOL
     assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.99
+
+
+def test_constants_stand_in_the_graph_once(tmp_path: Path) -> None:
+    model = ir.load(lowered(tmp_path, TinyLlama(num_hidden_layers=3), integer_rows()))
+    assert sum(node.op_type == "MatMulIntegerToFloat" for node in model.graph) == 4 * 3
+    tensors = [node.attributes["value"].as_tensor() for node in model.graph if node.op_type == "Constant"]
+    shared = [t for t in tensors if t.numpy().dtype == np.uint8 or t.numpy().ravel()[:1] == np.float32(1 / 127)]
+    assert len(shared) == 2
 
 
 def test_activations_of_other_elements_are_a_bug(tmp_path: Path) -> None:
