@@ -29,6 +29,7 @@ from specc.bundle.disk import replace_text
 from specc.bundle.failures import coded_failures
 from specc.bundle.lock import LOCK_FILE, RecipeLock, check_lock, pending_files, read_lock
 from specc.bundle.publish import publish_bundle, staging_folder
+from specc.bundle.rounding import rounding_file
 from specc.bundle.store import Store
 from specc.calibrate.calibrated import reference_plan, write_calibration
 from specc.calibrate.for_checkpoint import calibrated_from_statistics
@@ -347,7 +348,10 @@ def compiled_graphs(
 
     def produce(folder: Path) -> None:
         aids = BuildAids(inputs.kernels, timings)
-        engines = backend.engines_from_lowered(lowered(), plan, folder, store.place, inputs.progress, aids=aids)
+        graphs = lowered()
+        engines = backend.engines_from_lowered(graphs, plan, folder, store.place, inputs.progress, aids=aids)
+        if (graphs.folder / rounding_file(name)).is_file():
+            store.place(graphs.folder / rounding_file(name), folder / rounding_file(name))
         write_engine_list(engines, folder, "" if timings is None else timings.digest)
 
     kind = "engines" if name == plan.graph.role else f"{name} engines"

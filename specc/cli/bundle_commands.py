@@ -9,6 +9,7 @@ import typer
 
 from specc.bundle.own_certificate import own_certificate
 from specc.bundle.record import json_from_record, text_from_record
+from specc.bundle.rounding import rounding_of_bundle
 from specc.certify.bench import BenchRequest, bench_from_session
 from specc.certify.certificate import certify_bundle
 from specc.certify.outlook import check_measured_speedup, open_outlook
@@ -34,6 +35,9 @@ def inspect(bundle: BundleFolder, as_json: AsJson = False) -> None:
         assert isinstance(fields, dict)
         measured, modelled = opened.measured, opened.plan.prediction
         predictions = {"measured_prediction": measured, "modelled_prediction": modelled}
+        fields["rounded"] = {
+            role: json_from_record(made) for role, made in rounding_of_bundle(bundle, opened.manifest).items()
+        }
         show_json(
             fields | {key: None if value is None else json_from_record(value) for key, value in predictions.items()}
         )

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from specc.bundle.certificate import Certificate, ParityCheck, QualityCheck, ReferenceCheck, RowsCheck, SamplerCheck
 from specc.bundle.manifest import REPORT_FILE, CheckpointSpec
+from specc.bundle.rounding import rounding_of_bundle
 from specc.certify.bench import BenchReport
 from specc.certify.outlook import BundleOutlook
-from specc.cli.show import OUT, show_notes, show_pairs, show_table
+from specc.cli.show import OUT, show_notes, show_pairs, show_table, wrapped
 from specc.plan.compare import interval_text
 from specc.plan.prediction import Outlook, Prediction
 from specc.report.numbers import bytes_text
@@ -47,6 +48,9 @@ def show_bundle(opened: BundleOutlook, bundle: Path) -> None:
         rows.append([engine.file, engine.compute_dtype, sms, f"{', '.join(plain)} and {len(engine.caches)} caches"])
     if rows:
         show_table(["engine", "dtype", "runs on", "tensors"], rows)
+    for role, rounding in rounding_of_bundle(bundle, manifest).items():
+        for row in rounding.rounded:
+            OUT.print(wrapped(row.text, f"{role} rounded: ", " " * 4), markup=False)
     if manifest.checkpoints:
         show_table(
             ["checkpoint", "weights", "caches", "GPUs", "loaded by"], [_checkpoint_row(c) for c in manifest.checkpoints]

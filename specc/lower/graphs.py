@@ -9,6 +9,7 @@ from typing import Final
 import onnx_ir as ir
 
 from specc.bundle.record import record_from_file, text_from_record
+from specc.bundle.rounding import rounding_file
 from specc.errors import SpeccBug
 from specc.graph.drafters.early import early_interface
 from specc.graph.drafters.interface import draft_interface
@@ -18,6 +19,7 @@ from specc.lower.lowered import Lowered, LoweredGraph
 from specc.lower.models import models_from_plan
 from specc.lower.passes import apply_passes
 from specc.lower.place import Place
+from specc.lower.quantized_weights import ROUNDING_FILE
 from specc.lower.safetensors_file import FileTensor
 from specc.lower.stored_weights import StoredWeight, refused_by_disk, written_tensors
 from specc.lower.weights import weights_in_folder
@@ -60,6 +62,8 @@ def write_graphs(plan: Plan, weights: Path, folder: Path, place: Place) -> None:
         for model in models.values():
             apply_passes(model, graph, plan.backend.name)
         stored = placed_weights(models["main"], plan, weights, folder, place)
+        if (weights / ROUNDING_FILE).is_file():
+            place(weights / ROUNDING_FILE, folder / rounding_file(graph.role))
         for variant, model in models.items():
             bind_weights(model, stored, folder)
             file = f"{graph.role}.onnx" if variant == "main" else f"{graph.role}.{variant}.onnx"

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from specc.bundle.record import text_from_record
 from specc.catalog.weight_formats import CALIBRATED_METHODS
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccBug
 from specc.graph.builder import WeightDtype
+from specc.lower.rounding_errors import RoundingErrors
 from specc.lower.safetensors_file import DTYPE_NAMES, FileTensor, write_safetensors
 from specc.lower.stored_weights import QUANTIZED_FILE, StoredWeight, refused_by_disk
 from specc.lower.weight_parts import WeightPart, parts_of_weight
@@ -22,6 +24,7 @@ from specc.quantize.quantized_from_float import quantized_from_float
 from specc.quantize.same_matrix import means_the_same, same_matrix
 from specc.quantize.scale_search import RoundingMethod
 
+ROUNDING_FILE: Final = "rounding.json"
 FOUR_BITS: Final[tuple[WeightDtype, ...]] = ("i4", "f4e2m1")
 
 
@@ -62,17 +65,24 @@ def kept_or_rounded(source: SourceCheckpoint, name: str, row: WeightRow) -> Quan
     """
     if row.format is None or row.method in CALIBRATED_METHODS:
         raise SpeccBug(f"{name} is a float, or is to be quantized by {row.method}")
-    stored = source.quantized_formats.get(name)
-    if stored is not None and means_the_same(stored, row.format):
+    if keeps_codes(source, name, row):
         return same_matrix(source.read_quantized(name), row.format)
     method: RoundingMethod = "rtn" if row.method == "rtn" else "mse"
     return quantized_from_float(source.read_float32(name), row.format, method)
+
+
+def keeps_codes(source: SourceCheckpoint, name: str, row: WeightRow) -> bool:
+    """Return whether a matrix is stored as its row of the plan wants it, so that nothing of it is rounded again."""
+    stored = source.quantized_formats.get(name)
+    calibrated = row.method in CALIBRATED_METHODS
+    return stored is not None and row.format is not None and not calibrated and means_the_same(stored, row.format)
 
 
 class _Last:
     """The matrix quantized last: its parts lie side by side in the file, and it is quantized once for all of them."""
 
     def __init__(self, source: SourceCheckpoint, quantize: Quantize) -> None:
+        self.errors = RoundingErrors()
         self._source = source
         self._quantize = quantize
         self._matrix: QuantizedMatrix | None = None
@@ -81,9 +91,16 @@ class _Last:
     def quantized(self, matrix: QuantizedMatrix) -> QuantizedWeight:
         """Return it, the rows of its members one after the other."""
         if self._weight is None or self._matrix != matrix:
-            self._weight = stacked([self._quantize(self._source, name, matrix.row) for name in matrix.members])
+            self._weight = stacked([self._rounded(name, matrix.row) for name in matrix.members])
             self._matrix = matrix
         return self._weight
+
+    def _rounded(self, name: str, row: WeightRow) -> QuantizedWeight:
+        quantized = self._quantize(self._source, name, row)
+        if not keeps_codes(self._source, name, row):
+            stored = self._source.headers[name].encoding
+            self.errors.add(name, stored, self._source.read_float32(name), quantized)
+        return quantized
 
 
 def quantized_weights(
@@ -97,7 +114,8 @@ def quantized_weights(
 ) -> dict[str, StoredWeight]:
     """Write the quantized matrices and return where each of their parts lies, by the part's name.
 
-    Memory holds one matrix at a time as floats, and the codes of those stored as one.
+    Beside them stands how far those moved that were rounded (`rounding.json`). Memory holds one matrix at a time as
+    floats, and the codes of those stored as one.
 
     Args:
         source: opened checkpoint; shapes were checked.
@@ -119,6 +137,7 @@ def quantized_weights(
         offsets = write_safetensors(folder / QUANTIZED_FILE, entries, progress)
     except OSError as error:
         raise refused_by_disk(folder, error) from error
+    (folder / ROUNDING_FILE).write_text(text_from_record(last.errors.listed()), encoding="utf-8")
     return {
         name: StoredWeight(QUANTIZED_FILE, offsets[name], _nbytes(part), part.dtype, part.shape)
         for name, (_, part) in parts.items()

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from specc.catalog.capabilities import BackendRow, SchemeSupport
 from specc.catalog.dtypes import DTYPES
 from specc.catalog.schemes import PLAIN, SCHEMES, WeightClass, bits_by_class
-from specc.catalog.weight_formats import CALIBRATED_METHODS, ELEMENT_BITS, WeightFormat
+from specc.catalog.weight_formats import CALIBRATED_METHODS, ELEMENT_BITS, WeightFormat, typical_error
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.source import SourceCheckpoint
 from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
@@ -98,7 +98,8 @@ def quantization_notes(source: SourceCheckpoint, graph: GraphPlan) -> tuple[str,
         coarse = (
             "" if stored in PLAIN else " The checkpoint's own blocks are expanded first, so its error adds to this."
         )
-        notes.append(f"weights: {_matrices(rounded, 'are rounded', 'is rounded')} from {stored} to {titles}.{coarse}")
+        count, moved = _matrices(rounded, "are rounded", "is rounded"), _usual_error(rounded)
+        notes.append(f"weights: {count} from {stored} to {titles}{moved}.{coarse}")
     if graph.calibrated_method is not None:
         notes.append(
             f"method {graph.calibrated_method}: the build runs the float32 target over calibration texts first."
@@ -111,6 +112,12 @@ def quantization_notes(source: SourceCheckpoint, graph: GraphPlan) -> tuple[str,
             + (" In products of w8a8 a token's activations are one block." if "int8" in kinds else "")
         )
     return (*notes, *source.quantization_notes)
+
+
+def _usual_error(forms: Mapping[str, WeightFormat]) -> str:
+    """Return how far rounding to these formats usually moves a matrix, in words; a build measures it."""
+    known = dict.fromkeys(f"{error:.1%}" for form in forms.values() if (error := typical_error(form)) is not None)
+    return f", which usually moves them by {' and '.join(known)} of their size" if known else ""
 
 
 def cache_scale_notes(source: SourceCheckpoint) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from specc.bundle.disk import replace_text
 from specc.bundle.failures import coded_failures
 from specc.bundle.manifest import REPORT_FILE
 from specc.bundle.own_certificate import own_certificate
+from specc.bundle.rounding import rounding_of_bundle
 from specc.certify.outlook import open_outlook
 from specc.report.page import page_from_subject
 from specc.report.render import html_from_page
@@ -56,7 +57,13 @@ def subject_from_bundle(bundle: Path) -> Subject:
         measured = Measured(certificate.machine, certificate.step_costs, certificate.draft_step_costs, opened.measured)
     subject = subject_from_plan(opened.plan, None, unchecked=UNCHECKED, measured=measured)
     notes = subject.notes if opened.ignored is None else (opened.ignored, *subject.notes)
-    return replace(subject, facts=(*subject.facts, ("certificate", _verdict(certificate))), notes=notes)
+    rounded = [
+        f"{role} rounded: {row.text}."
+        for role, made in rounding_of_bundle(bundle, opened.manifest).items()
+        for row in made.rounded
+    ]
+    facts = (*subject.facts, ("certificate", _verdict(certificate)))
+    return replace(subject, facts=facts, notes=(*notes, *rounded))
 
 
 def _verdict(certificate: Certificate | None) -> str:
