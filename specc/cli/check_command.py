@@ -10,7 +10,7 @@ import typer
 
 from specc.bundle.disk import replace_text
 from specc.bundle.record import json_from_record
-from specc.cli.options import AsJson, Offline, Overrides, RecipeFile
+from specc.cli.options import AsJson, Offline, OutFolder, Overrides, RecipeFile
 from specc.cli.show import OUT, show_json, wrapped
 from specc.doctor.check import Report, report_from_file
 from specc.doctor.finding import SEVERITIES, Finding
@@ -25,6 +25,7 @@ def check(
     overrides: Overrides = None,
     as_json: AsJson = False,
     offline: Offline = False,
+    out: OutFolder = Path("build"),
     strict: Annotated[bool, typer.Option("--strict", help="End with status 3 where there are warnings.")] = False,
     fix: Annotated[
         bool, typer.Option("--fix", help="Write the fixes that need no decision into the recipe, and check it again.")
@@ -32,10 +33,10 @@ def check(
 ) -> None:
     """Check a recipe and the pair of its models; nothing is built and no weight is read."""
     stated = tuple(overrides or ())
-    report = report_from_file(recipe, stated, offline=offline)
+    report = report_from_file(recipe, stated, offline=offline, bundles=out)
     applied = _fixed(recipe, report) if fix else None
     if applied is not None and applied.done:
-        report = report_from_file(recipe, stated, offline=offline)
+        report = report_from_file(recipe, stated, offline=offline, bundles=out)
     if as_json:
         show_json(_as_json(recipe, report, applied))
     else:

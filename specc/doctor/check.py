@@ -11,6 +11,7 @@ from specc.doctor import RULES
 from specc.doctor.evidence import ModelEvidence, PairEvidence, model_evidence
 from specc.doctor.finding import Finding, Fix, Severity, finding_from_error
 from specc.doctor.head_kind import head_kind
+from specc.doctor.measured_quality import measured_quality
 from specc.doctor.rule import unmet_needs
 from specc.errors import SpeccError
 from specc.plan.choices import choices_from_recipe
@@ -41,13 +42,14 @@ class Report:
         return tuple(finding for finding in self.findings if finding.severity == severity)
 
 
-def report_from_file(file: Path, overrides: tuple[str, ...], *, offline: bool) -> Report:
+def report_from_file(file: Path, overrides: tuple[str, ...], *, offline: bool, bundles: Path | None = None) -> Report:
     """Check a recipe's file; what a user did wrong is a finding, never raised.
 
     Args:
         file: the recipe.
         overrides: `key=value` of each `--set`.
         offline: the hub is not asked.
+        bundles: folder of bundles, where an earlier build of the recipe may have been measured; None: nowhere.
     """
     try:
         recipe = recipe_from_file(file, overrides)
@@ -61,15 +63,30 @@ def report_from_file(file: Path, overrides: tuple[str, ...], *, offline: bool) -
         head = head_from_choice(recipe.draft, file.parent)
     except SpeccError as error:
         head = error
-    return report_from_evidence(recipe, target, draft, head)
+    return report_from_evidence(recipe, target, draft, head, bundles=bundles)
 
 
 def report_from_evidence(
-    recipe: Recipe, target: ModelEvidence, draft: ModelEvidence | None, head: HeadFolder | SpeccError | None = None
+    recipe: Recipe,
+    target: ModelEvidence,
+    draft: ModelEvidence | None,
+    head: HeadFolder | SpeccError | None = None,
+    *,
+    bundles: Path | None = None,
 ) -> Report:
-    """Check a recipe whose models were read as far as they could be; `head` of a drafter, or why it was refused."""
+    """Check a recipe whose models were read as far as they could be.
+
+    Args:
+        recipe: the user's choices.
+        target, draft: what was read of them.
+        head: of a drafter, or why it was refused.
+        bundles: as in `report_from_file`.
+    """
     plan, refused = _planned(recipe, target, draft, head)
-    pair = PairEvidence(recipe, recipe.gpu.row, target, draft, plan)
+    measured = None
+    if plan is not None and target.source is not None and bundles is not None:
+        measured = measured_quality(bundles / plan.name, plan, target.source)
+    pair = PairEvidence(recipe, recipe.gpu.row, target, draft, plan, measured)
     ruled: list[Finding] = []
     skipped: list[tuple[str, tuple[str, ...]]] = []
     for rule in RULES:

@@ -17,6 +17,7 @@ from specc.checkpoint.shards import INDEX_FILE, headers_from_folder
 from specc.checkpoint.source import SourceCheckpoint, TensorHeader
 from specc.checkpoint.values import Values, values_from_json_file
 from specc.checkpoint.vocabulary import Vocabulary
+from specc.doctor.measured_quality import MeasuredQuality
 from specc.doctor.sizes import Sizes, sizes_from_facts, sizes_from_values
 from specc.errors import SpeccError
 from specc.plan.plan import Plan
@@ -79,6 +80,7 @@ class PairEvidence:
         gpu: its row.
         target, draft: the models; no draft where none is named.
         plan: of the recipe; None where planning refused it.
+        measured: of the target by an earlier build of the recipe; None where nothing was.
     """
 
     recipe: Recipe
@@ -86,6 +88,7 @@ class PairEvidence:
     target: ModelEvidence
     draft: ModelEvidence | None
     plan: Plan | None
+    measured: MeasuredQuality | None = None
 
     @property
     def gpu_place(self) -> str:

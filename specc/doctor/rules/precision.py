@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from specc.bundle.certificate import QualityCheck
 from specc.catalog.schemes import SCHEMES
 from specc.doctor.evidence import PairEvidence
 from specc.doctor.finding import Finding, Fix
@@ -13,6 +14,8 @@ from specc.doctor.rule import Rule
 PERPLEXITY_RATIO: Final = {4: 1.27, 8: 1.01}
 """Perplexity over that in f32, by bits of a weight: of SmolLM2-135M, a hard case (docs/quantization.md)."""
 WORTH_A_WARNING: Final = 1.05
+"""That much of the perplexity in f32, or a part of the greedy ids less than the next, moves acceptance."""
+SAME_IDS: Final = 0.9
 PACKED: Final = {"q2_k": 2, "q3_k": 3, "q4_0": 4, "q4_1": 4, "q4_k": 4, "iq4_nl": 4, "iq4_xs": 4} | {
     "int4": 4,
     "uint4": 4,
@@ -22,19 +25,42 @@ PACKED: Final = {"q2_k": 2, "q3_k": 3, "q4_0": 4, "q4_1": 4, "q4_k": 4, "iq4_nl"
 
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:
-    target, recipe = pair.target, pair.recipe
+    target, recipe, measured = pair.target, pair.recipe, pair.measured
     scheme = target.choice.scheme_name
     stored = "" if target.source is None else target.source.facts.stored_dtype
-    if scheme is not None and PERPLEXITY_RATIO.get(SCHEMES[scheme].weight_bits, 1.0) > WORTH_A_WARNING:
+    if measured is not None and _moved(measured.check):
+        place, check = recipe.place("target", "scheme"), measured.check
+        evidence = (
+            (f"{check.perplexity / check.reference_perplexity:.2f} times the perplexity of f32", measured.place),
+            (f"the same greedy id at {check.agreement:.0%} of {check.tokens} positions", measured.place),
+        )
+        message = (
+            f"Speculation reproduces the text of this target, and {check.scheme} has moved it away from the "
+            "original's, as was measured of the bundle of this recipe: a draft that was trained against the original "
+            "is accepted less often."
+        )
+        text = "scheme: fp8 or w8a16, method: gptq, or overrides of the first and last layer; then measure again"
+        yield Finding("SPC335", "warning", place, evidence, message, Fix(text))
+    elif measured is None and scheme is not None and _usually_moved(scheme):
         place = recipe.place("target", "scheme")
-        bits, named = SCHEMES[scheme].weight_bits, (f"scheme {scheme}", place)
         effect = "Its reads are also so small that a draft must be very cheap to pay, the more so at larger batches."
+        yield _typical(place, SCHEMES[scheme].weight_bits, (f"scheme {scheme}", place), effect)
     elif stored in PACKED:
-        place = recipe.place("target", "model")
-        bits, named = PACKED[stored], (f"blocks of {stored}", f"tensors of {target.choice.model}")
+        named = f"blocks of {stored}", f"tensors of {target.choice.model}"
         effect = "Computing with the expanded weights does not bring it back."
-    else:
-        return
+        yield _typical(recipe.place("target", "model"), PACKED[stored], named, effect)
+
+
+def _moved(check: QualityCheck) -> bool:
+    ratio = check.perplexity / check.reference_perplexity
+    return ratio > WORTH_A_WARNING or check.agreement < SAME_IDS
+
+
+def _usually_moved(scheme: str) -> bool:
+    return PERPLEXITY_RATIO.get(SCHEMES[scheme].weight_bits, 1.0) > WORTH_A_WARNING
+
+
+def _typical(place: str, bits: int, named: tuple[str, str], effect: str) -> Finding:
     message = (
         f"Speculation reproduces the text of this target, and {bits} bits have already moved it away from the "
         f"original's. {effect}"
@@ -44,7 +70,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
         f"less (perplexity of a model of 135M: {PERPLEXITY_RATIO[8]} times that in f32 in 8 bits, "
         f"{PERPLEXITY_RATIO[4]} in 4), and a quantized draft costs no quality"
     )
-    yield Finding("SPC335", "warning", place, ((f"{bits} bits a weight", place), named), message, fix)
+    return Finding("SPC335", "warning", place, ((f"{bits} bits a weight", place), named), message, fix)
 
 
 RULE: Final = Rule("precision", (), _findings)
