@@ -78,7 +78,8 @@ def report_from_evidence(
 
     Args:
         recipe: the user's choices.
-        target, draft: what was read of them.
+        target: what was read of it.
+        draft: what was read of it; None without one.
         head: of a drafter, or why it was refused.
         bundles: as in `report_from_file`.
     """
