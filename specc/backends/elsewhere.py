@@ -23,6 +23,8 @@ def built_elsewhere(
 ) -> SpeccError:
     """Return the error of a build that ends here, once its graphs are in the store; kernels are put beside them.
 
+    SPC505; or SPC531 where the user's own kernels are not whole, or for another GPU.
+
     Args:
         plan: of the target.
         lacks: what `missing_builder` returned.
@@ -35,6 +37,8 @@ def built_elsewhere(
         if kernels_for_plan(plan, kernels, store, progress) is not None:
             ready = "graphs, weights and compiled kernels are"
     except SpeccError as error:
+        if kernels is not None:  # these were to be taken, and no machine will take them
+            return error
         lacks = (*lacks, f"kernels are not compiled either: {error.got}")
     where = "one of the GPUs" if plan.backend.builder.hardware_compatibility == "ampere-plus" else plan.gpu
     return SpeccError(

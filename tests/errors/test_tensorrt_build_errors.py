@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,6 +53,21 @@ def test_spc505_names_the_kernels_too_where_they_cannot_be_compiled(
     assert error.got.endswith("kernels are not compiled either: Triton 3.7.1 is installed.")
     assert "graphs and weights are in the store" in error.why
     assert objects(tmp_path / "store") == READY
+
+
+def test_spc531_the_users_own_kernels_are_refused_where_they_cannot_be_used_too(
+    trt_request: BuildRequest, tmp_path: Path
+) -> None:
+    assert trt_request.kernels is not None
+    broken = shutil.copytree(trt_request.kernels, tmp_path / "broken")
+    for file in (broken / "9.0").glob("*.ptx"):
+        file.write_text(file.read_text() + "\n")
+    error = refused(trt_request, kernels=broken)
+    assert error.code == "SPC531"
+    assert error.place.startswith(str(broken / "9.0"))
+    assert error.got == "Its content is not what kernels.json says."
+    error = refused(trt_request, kernels=tmp_path / "nowhere")
+    assert (error.code, error.got) == ("SPC531", "there is no kernels.json here")
 
 
 def test_spc506_the_builder_takes_too_long(
