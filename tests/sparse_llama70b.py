@@ -14,6 +14,12 @@ from tests.tiny_models import TinyLlama, byte_tokenizer, config_from_sizes
 
 SIZES = TinyLlama(128256, 8192, 28672, 80, 64, 8, 128, 131072, 500000.0, stored="bf16")
 SIZES_1B = TinyLlama(128256, 2048, 8192, 16, 32, 8, 64, 131072, 500000.0, tie_word_embeddings=True, stored="bf16")
+ROPE = {
+    "rope_type": "llama3",
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
 SHARD_BYTES = 4_700_000_000
 BYTES = {"BF16": 2, "F8_E4M3": 1, "F32": 4}
 Entry = tuple[str, str, tuple[int, ...]]
@@ -36,7 +42,7 @@ def sparse_llama70b(folder: Path) -> Path:
 def sparse_llama(folder: Path, sizes: TinyLlama, *, fp8: bool = False) -> Path:
     """Write a checkpoint of these sizes; with `fp8` as ModelOpt quantizes it, scales of caches included."""
     folder.mkdir(parents=True)
-    config = config_from_sizes(sizes)
+    config = config_from_sizes(sizes) | {"rope_scaling": ROPE | {"factor": 32.0 if sizes is SIZES_1B else 8.0}}
     entries: list[Entry] = [(name, "BF16", shape) for name, shape in shapes_from_facts(facts_of(sizes))]
     if fp8:
         algorithm = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}

@@ -9,6 +9,7 @@ import yaml
 from specc.backends.tensorrt_llm.engine_arguments import CACHE_FRACTION
 from specc.backends.tensorrt_llm.serve import TARGET, model_options
 from specc.bundle.manifest import LimitsSpec
+from specc.catalog.images import TRITON_IMAGE, TRITON_TRTLLM_TAGS
 from specc.plan.trtllm_plan import TrtllmPlan
 
 
@@ -21,6 +22,7 @@ class TritonEngines:
         world_size: processes without a draft, one a GPU; with one an orchestrator starts them.
         cache_fraction: of the free memory, for the caches of each engine.
         draft_logits: drafts are judged by min(1, p/q).
+        container: that has Triton and the very version, in words.
     """
 
     target_gpus: str
@@ -28,13 +30,15 @@ class TritonEngines:
     world_size: int
     cache_fraction: float
     draft_logits: bool
+    container: str
 
 
 @dataclass(frozen=True)
 class TritonModel:
-    """The repository of the one model `llmapi`: its model.yaml."""
+    """The repository of the one model `llmapi`: its model.yaml, and the container as of `TritonEngines`."""
 
     options: str
+    container: str
 
 
 def triton_engines(trtllm: TrtllmPlan) -> TritonEngines:
@@ -46,6 +50,7 @@ def triton_engines(trtllm: TrtllmPlan) -> TritonEngines:
         world_size=trtllm.target.world_size,
         cache_fraction=CACHE_FRACTION,
         draft_logits=trtllm.speculation.judges_probabilities,
+        container=container_from_version(trtllm.version),
     )
 
 
@@ -65,7 +70,16 @@ def triton_model(trtllm: TrtllmPlan, limits: LimitsSpec) -> TritonModel:
         **model_options(trtllm, limits),
         "triton_config": {"max_batch_size": 0, "decoupled": False},
     }
-    return TritonModel(yaml.safe_dump(options, sort_keys=False, default_flow_style=False))
+    text = yaml.safe_dump(options, sort_keys=False, default_flow_style=False)
+    return TritonModel(text, container_from_version(trtllm.version))
+
+
+def container_from_version(version: str) -> str:
+    """Return the container of Triton that has a version of TensorRT-LLM; which one is not known of every version."""
+    tag = TRITON_TRTLLM_TAGS.get(version)
+    if tag is not None:
+        return f"NVIDIA's container {TRITON_IMAGE}:{tag}-trtllm-python-py3, which has TensorRT-LLM {version}"
+    return f"NVIDIA's container {TRITON_IMAGE}:YY.MM-trtllm-python-py3 of the release that has TensorRT-LLM {version}"
 
 
 def _ids(count: int) -> str:

@@ -116,6 +116,7 @@ def _of_iterations(bundle: Deployment) -> Watch:
         alerts=(
             _down(bundle, f'up{{job="{bundle.label}"}} == 0 or specc_server_up{model} == 0'),
             *_unpaid(bundle, model, "Compare with SPECULATION=off deploy/serve.sh: the traffic may have changed."),
+            *_stopped(bundle, "specc_rounds_total", "specc_iterations_total", model),
             _queue(bundle, f"specc_requests_queued{model}"),
             _full(bundle, cache),
         ),
@@ -158,6 +159,9 @@ def _of_trtllm(bundle: Deployment) -> Watch:
             Alert(
                 "SpeccRequestsFail", f"sum by (job) (increase(trtllm_request_error_total{job}[10m])) > 5", "",
                 "warning", f"Requests to {bundle.name} fail", "",
+            ),
+            *_stopped(
+                bundle, "trtllm_spec_decode_num_draft_tokens_total", "trtllm_generation_tokens_total", job
             ),
             _queue(bundle, f"trtllm_num_requests_waiting{job}"),
             _full(bundle, f"trtllm_kv_cache_utilization{job}"),
@@ -218,6 +222,19 @@ def _unpaid_as_measured(bundle: Deployment, selector: str) -> tuple[Alert, ...]:
     summary = f"Rounds of {bundle.name} have fewer tokens than they cost plain steps"
     description = "The runtime falls back by itself; if this lasts, the traffic is not what the drafter was chosen for."
     return (Alert("SpeccDraftsDoNotPay", expression, "15m", "warning", summary, description),)
+
+
+def _stopped(bundle: Deployment, drafted: str, served: str, selector: str) -> tuple[Alert, ...]:
+    """Return the alert on a server that drafted once, serves, and drafts no more; where it never did, none fires."""
+    if not bundle.drafts:
+        return ()
+    expression = (
+        f"sum(increase({drafted}{selector}[15m])) == 0 and sum(increase({served}{selector}[15m])) > 0 "
+        f"and sum({drafted}{selector}) > 0"
+    )
+    summary = f"{bundle.name} serves without drafts since 15 minutes"
+    description = "Acceptance fell below the plan's limit, which ends drafting until a restart, or batches stay large."
+    return (Alert("SpeccSpeculationStopped", expression, "5m", "warning", summary, description),)
 
 
 def _queue(bundle: Deployment, requests: str) -> Alert:

@@ -65,6 +65,9 @@ def test_the_second_recipe_lays_out_four_ranks(models: Path, tmp_path: Path) -> 
     for role, ranks in (("target", 4), ("draft", 1)):
         config = json.loads((result.path / role / "config.json").read_text())
         assert config["mapping"]["world_size"] == ranks
+        scaling = config["rotary_scaling"]
+        assert scaling["type"] == scaling["rope_type"] == "llama3"
+        assert (scaling["factor"], scaling["original_max_position_embeddings"]) == (8.0 if ranks == 4 else 32.0, 8192)
         for rank in range(ranks):
             assert header_of(result.path / role / f"rank{rank}.safetensors") == required_tensors(config, rank)
     shapes = header_of(result.path / "target" / "rank3.safetensors")

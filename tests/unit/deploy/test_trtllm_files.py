@@ -72,6 +72,7 @@ def test_the_server_is_started_with_the_plans_sizes(recipe: Path, tmp_path: Path
     options = dict(zip(started[2::2], started[3::2], strict=True))
     assert started[:2] == ["trtllm-serve", "checkpoints/target"]
     assert options["--tp_size"] == "4"
+    assert options["--backend"] == "pytorch"  # stated: 0.21 starts the engines' back end otherwise
     assert options["--max_batch_size"] == "8"
     assert int(options["--max_seq_len"]) > 128 + 64
     assert (options["--extra_llm_api_options"], options["--port"]) == ("deploy/trtllm-serve.yaml", "9000")
@@ -79,6 +80,29 @@ def test_the_server_is_started_with_the_plans_sizes(recipe: Path, tmp_path: Path
     plain = run(script, cwd=tmp_path, SPECULATION="off")
     assert "deploy/trtllm-serve-plain.yaml" in plain
     assert "127.0.0.1" in plain
+
+
+@pytest.mark.parametrize(
+    ("installed", "starts"), [("1.2.1", True), ("1.2.1.post1", True), ("1.2.10", False), ("1.1.0", False)]
+)
+@pytest.mark.parametrize("started", ["serve/serve.sh", "engine/build-engines.sh"])
+def test_another_version_is_refused_before_it_reads_the_files(
+    recipe: Path, tmp_path: Path, started: str, installed: str, starts: bool
+) -> None:
+    flow, script = started.split("/")
+    folder = bundle(recipe, tmp_path / "out", flow)
+    for program in ("trtllm-serve", "trtllm-build"):
+        stub(tmp_path / "bin", program)
+    metadata = tmp_path / "site" / f"tensorrt_llm-{installed}.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tensorrt_llm\nVersion: {installed}\n")
+    environment = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(tmp_path / "site")}
+    command = ["bash", str(folder / "deploy" / script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == starts
+    assert starts or (installed in done.stderr and "1.2.1" in done.stderr and not done.stdout)
+    anyway = environment | {"ANY_VERSION": "1"}
+    assert subprocess.run(command, env=anyway, capture_output=True, check=False).returncode == 0
 
 
 def test_engines_are_built_and_run_with_the_plans_commands(recipe: Path, tmp_path: Path) -> None:
@@ -101,21 +125,46 @@ def test_engines_are_built_and_run_with_the_plans_commands(recipe: Path, tmp_pat
 FILLER = """\
 import sys
 from pathlib import Path
+from string import Template
 assert sys.argv[1] == "-i"
-path, text = Path(sys.argv[2]), ""
+path = Path(sys.argv[2])
+text, given = path.read_text(), {"max_queue_size": 0, "max_queue_delay_microseconds": 0}
 for pair in sys.argv[3].split(","):
-    key, value = pair.split(":", 1)
-    text += f"{key}={value}\\n"
-path.write_text(path.read_text() + text)
+    key, value = pair.split(":")
+    assert key in text, f"{key} is no variable of {path}"
+    given[key] = value
+path.write_text(Template(text).safe_substitute(given))
 """
+"""What NVIDIA's does: two values have defaults, and a variable that the file does not have is an error."""
+BARE = {
+    "ensemble": "triton_max_batch_size logits_datatype",
+    "preprocessing": "triton_max_batch_size max_queue_delay_microseconds max_queue_size preprocessing_instance_count",
+    "postprocessing": "triton_max_batch_size postprocessing_instance_count",
+    "tensorrt_llm": "triton_max_batch_size decoupled_mode max_queue_delay_microseconds max_queue_size logits_datatype "
+    "encoder_input_features_data_type",
+    "tensorrt_llm_bls": "triton_max_batch_size decoupled_mode logits_datatype bls_instance_count",
+}
+"""Variables without quotes around them: left unfilled, Triton cannot read the file."""
+QUOTED = {
+    "ensemble": "",
+    "preprocessing": "tokenizer_dir add_special_tokens engine_dir",
+    "postprocessing": "tokenizer_dir skip_special_tokens",
+    "tensorrt_llm": "triton_backend max_beam_width engine_dir kv_cache_free_gpu_mem_fraction exclude_input_in_output "
+    "enable_kv_cache_reuse batching_strategy gpu_device_ids participant_ids",
+    "tensorrt_llm_bls": "accumulate_tokens tensorrt_llm_model_name tensorrt_llm_draft_model_name",
+}
+WITH_TABLE = ("tensorrt_llm", "tensorrt_llm_bls")
 
 
-def container(folder: Path) -> Path:
-    """Write what NVIDIA's container brings: models with names alone, and a filler that notes what it was given."""
-    for model in ("ensemble", "preprocessing", "postprocessing", "tensorrt_llm", "tensorrt_llm_bls"):
+def container(folder: Path, *, table: bool = True) -> Path:
+    """Write what NVIDIA's container brings: names and variables of its models, and what fills them in."""
+    for model, bare in BARE.items():
         (folder / "all_models" / "inflight_batcher_llm" / model).mkdir(parents=True)
         config = folder / "all_models" / "inflight_batcher_llm" / model / "config.pbtxt"
-        config.write_text(f'name: "{model}"\n')
+        names = bare.split() + (["prompt_embedding_table_data_type"] if table and model in WITH_TABLE else [])
+        lines = [f'name: "{model}"', *(f"{name}=${{{name}}}" for name in names)]
+        lines += [f'{name}="${{{name}}}"' for name in QUOTED[model].split()]
+        config.write_text("\n".join(lines) + "\n")
     (folder / "all_models" / "llmapi" / "tensorrt_llm" / "1").mkdir(parents=True)
     (folder / "tools").mkdir()
     (folder / "tools" / "fill_template.py").write_text(FILLER)
@@ -124,16 +173,19 @@ def container(folder: Path) -> Path:
     return folder
 
 
-def test_triton_gets_target_draft_and_the_model_over_both(recipe: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", [True, False], ids=["with a table of prompts", "without"])
+def test_triton_gets_target_draft_and_the_model_over_both(recipe: Path, tmp_path: Path, table: bool) -> None:
     folder = bundle(recipe, tmp_path / "out", "engine")
-    app = str(container(tmp_path / "app"))
+    app = str(container(tmp_path / "app", table=table))
     script = folder / "deploy" / "serve-triton.sh"
     started = run(script, cwd=tmp_path, TRITON_TRTLLM=app, DRAFT_GPUS="7")
     repository = folder / "triton-repository"
     filled = {
-        file.parent.name: dict(line.split("=") for line in file.read_text().splitlines()[1:])
+        file.parent.name: dict(line.replace('"', "").split("=") for line in file.read_text().splitlines()[1:])
         for file in repository.glob("*/config.pbtxt")
     }
+    lines = [line for file in repository.glob("*/config.pbtxt") for line in file.read_text().splitlines()]
+    assert not [line for line in lines if "=${" in line]
     assert set(filled) == {
         "ensemble", "preprocessing", "postprocessing", "tensorrt_llm", "tensorrt_llm_draft", "tensorrt_llm_bls",
     }  # fmt: skip

@@ -63,6 +63,7 @@ def test_alerts_and_panels_ask_for_what_the_version_exposes(deploy: tuple[str, P
     assert [panel["title"] for panel in board["panels"]][:2] == ["Mean accepted length (tokens a round)", "Acceptance"]
     alerts = {rule["alert"]: rule for rule in rules if "alert" in rule}
     assert {"SpeccServerDown", "SpeccDraftsDoNotPay", "SpeccQueueGrows", "SpeccCachesFull"} <= set(alerts)
+    assert "> 0" in alerts["SpeccSpeculationStopped"]["expr"].rpartition(" and ")[2]  # silent where it never drafted
     assert alerts["SpeccQueueGrows"]["expr"].endswith("> 32")
 
 

@@ -92,6 +92,25 @@ def test_a_head_is_loaded_by_the_server_and_counted() -> None:
     assert isinstance(plan.prediction, Prediction)
 
 
+@pytest.mark.parametrize("flow", ["serve", "engine"])
+def test_no_equality_to_the_last_token_is_promised(flow: str) -> None:
+    plan, _ = planned(backend=f"{{name: tensorrt-llm, flow: {flow}}}")
+    assert any("greedy text may differ from AR where two logits nearly tie" in note for note in plan.notes)
+
+
+def test_what_a_version_goes_without_is_said() -> None:
+    plan, _ = planned(
+        backend='{name: tensorrt-llm, flow: serve, version: "1.1.0"}', draft="{kind: ngram, min_ngram: 2}"
+    )
+    said = " ".join(note for note in plan.notes if note.startswith("TensorRT-LLM 1.1.0 has no"))
+    assert "min_ngram 2" in said
+    assert '"1.2.0" or "1.3.0rc29"' in said  # these end speculation by themselves
+    plan, _ = planned(
+        backend='{name: tensorrt-llm, flow: serve, version: "1.3.0rc29"}', draft="{kind: suffix, max_depth: 8}"
+    )
+    assert any("max_depth" in note for note in plan.notes)
+
+
 def test_a_context_is_longer_by_the_drafts_of_a_step() -> None:
     plan, trtllm = planned()
     assert trtllm.max_seq_len > plan.limits.max_length

@@ -13,6 +13,7 @@ from specc.backends.tensorrt_llm.config import config_from_layout
 from specc.backends.tensorrt_llm.layout import layout_from_facts, rank_tensors, ranks_of
 from specc.backends.tensorrt_llm.pieces import RankTensor
 from specc.backends.tensorrt_llm.values import cut_rows, fp8_codes, row_scales
+from specc.plan.trtllm_plan import Int4Groups
 from tests.published_speedups import llama_like
 from tests.rank_files import model_plan
 
@@ -51,6 +52,14 @@ def test_a_vocabulary_that_does_not_divide_pads_the_head_and_not_the_configurati
     assert {rank["lm_head.weight"].shape[0] for rank in ranks} == {each}
     assert [piece.source for piece in ranks[-1]["lm_head.weight"].pieces] == ["lm_head.weight", None]
     assert config_of(tp_size=tp)["vocab_size"] == 1003
+
+
+def test_codes_of_4_bits_pad_no_vocabulary() -> None:
+    """Heads stay plain, so nothing needs multiples of 64; a configuration of 1024 would ask for other heads."""
+    int4 = {"weights": "stored", "scheme": "w4a16", "int4": Int4Groups(64, zero_point=False, input_factors=False)}
+    (rank,) = tensors_of(llama_like(256, 512, 1, (8, 8), 1003), **int4)
+    assert rank["lm_head.weight"].shape == rank["transformer.vocab_embedding.weight"].shape == (1003, 256)
+    assert config_of(llama_like(256, 512, 1, (8, 8), 1003), **int4)["vocab_size"] == 1003
 
 
 def test_no_list_of_excluded_modules_is_written() -> None:
