@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specc.bundle.manifest import LimitsSpec
-from specc.export.pair import ExportedPair
+from specc.export.pair import ExportedPair, quantizes_more
 from specc.plan.trtllm_plan import BatchDrafts
 from specc.recipe.load import recipe_from_text
 
@@ -20,4 +20,4 @@ def exported_pair(*overrides: str, schedule: tuple[BatchDrafts, ...] = (), draft
     recipe = recipe_from_text(RECIPE, "r.yaml", overrides)
     draft = getattr(recipe.draft, "model", None)
     limits = LimitsSpec(32, 1024, 512, 1536, 1024, 8, drafts)
-    return ExportedPair(recipe, recipe.target.model, draft, limits, schedule, 0.5)
+    return ExportedPair(recipe, recipe.target.model, draft, limits, schedule, 0.5, quantizes_more(recipe, None))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Final
 
 from specc.catalog.servers import FEATURES, SERVERS, ServerRow
 from specc.errors import SpeccError
 from specc.export.pair import ExportedPair
 from specc.recipe.models import Eagle3Draft, HeadDraft, ModelChoice, NgramDraft, SuffixDraft
-
-UNQUANTIZED: Final = (None, "f32", "f16", "bf16")
 
 
 def check_expressible(pair: ExportedPair, server: ServerRow) -> None:
@@ -66,7 +63,7 @@ def wanted_features(pair: ExportedPair) -> set[str]:
     """Return the keys of `FEATURES` that a recipe uses."""
     recipe, draft = pair.recipe, pair.recipe.draft
     models = [recipe.target, *([draft] if isinstance(draft, ModelChoice) else [])]
-    wanted = {"scheme"} if any(model.scheme_name not in UNQUANTIZED for model in models) else set()
+    wanted = {"scheme"} if pair.quantizes else set()
     wanted |= {"revision"} if any(model.revision is not None for model in models) else set()
     if not pair.drafts:
         return wanted

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from specc.bundle.manifest import LimitsSpec
 from specc.bundle.read import open_bundle
@@ -20,6 +20,9 @@ from specc.recipe.load import recipe_from_file, recipe_from_text
 from specc.recipe.models import HeadDraft, ModelChoice
 from specc.recipe.schema import Recipe
 
+UNQUANTIZED: Final = (None, "f32", "f16", "bf16")
+STORED: Final = {"fp8": ("fp8_e4m3",), "nvfp4": ("fp4_e2m1",), "w4a16": ("int4", "uint4")}
+"""By scheme, how a checkpoint stores such weights."""
 Planned: TypeAlias = Callable[[Path], Plan | Preview]
 
 
@@ -34,6 +37,7 @@ class ExportedPair:
         limits: as planned.
         schedule: drafts by batch from the cost model, ascending from batch 1.
         min_accepted: accepted tokens a step below which speculation loses; None: the recipe never falls back.
+        quantizes: the recipe asks for weights that its checkpoints do not store, which the servers would not make.
     """
 
     recipe: Recipe
@@ -42,6 +46,7 @@ class ExportedPair:
     limits: LimitsSpec
     schedule: tuple[BatchDrafts, ...]
     min_accepted: float | None
+    quantizes: bool
 
     @property
     def drafts(self) -> int:
@@ -78,6 +83,21 @@ def _pair(recipe: Recipe, plan: Plan | Preview) -> ExportedPair:
         limits=limits,
         schedule=schedule_from_prediction(outlook, limits.max_batch, drafts) if drafts else (),
         min_accepted=least_accepted(recipe, outlook),
+        quantizes=quantizes_more(recipe, plan if isinstance(plan, Plan) else None),
+    )
+
+
+def quantizes_more(recipe: Recipe, plan: Plan | None) -> bool:
+    """Return whether a scheme is not how a checkpoint stores its weights; without a plan it counts as such."""
+    stored = {} if plan is None else {"target": plan.target.facts.stored_dtype}
+    if plan is not None and plan.draft_model is not None:
+        stored["draft"] = plan.draft_model.model.facts.stored_dtype
+    schemes = {"target": recipe.target.scheme_name}
+    if isinstance(recipe.draft, ModelChoice):
+        schemes["draft"] = recipe.draft.scheme_name
+    return any(
+        scheme not in UNQUANTIZED and stored.get(role) not in STORED.get(scheme or "", ())
+        for role, scheme in schemes.items()
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from specc.cli.main import status_from_arguments
 from specc.pipeline import BuildRequest, BuildResult, build
 from specc.progress import silent
 from tests.house.tree import ROOT
@@ -58,6 +59,17 @@ def test_the_front_page_recipe_serves_the_quantized_checkpoint(models: Path, tmp
     assert (speculative["decoding_type"], speculative["speculative_model"]) == ("DraftTarget", "checkpoints/draft")
     schedule = speculative.get("draft_len_schedule", {1: speculative["max_draft_len"]})
     assert schedule[1] == speculative["max_draft_len"] == result.plan.limits.default_gamma
+
+
+def test_what_the_checkpoint_stores_already_is_not_lost(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = str(ROOT / "recipes" / "llama70b-h100.yaml")
+    settings = [f"--set=target.model={models / 'fp8'}", f"--set=draft.model={models / 'draft'}", "--offline"]
+    assert status_from_arguments(["export", recipe, "--to", "vllm", *settings]) == 0
+    assert "lost: scheme" not in "".join(capsys.readouterr())
+    assert status_from_arguments(["export", recipe, "--to", "vllm", *settings, "--set=target.scheme=w4a16"]) != 0
+    settings[0] = f"--set=target.model={models / 'bf16'}"
+    assert status_from_arguments(["export", recipe, "--to", "vllm", *settings]) == 0
+    assert "lost: scheme" in "".join(capsys.readouterr())
 
 
 def test_the_second_recipe_lays_out_four_ranks(models: Path, tmp_path: Path) -> None:

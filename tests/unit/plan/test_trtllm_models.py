@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from specc.bundle.manifest import LimitsSpec
+from specc.checkpoint.facts import ExpertFacts
 from specc.errors import SpeccError
 from specc.plan.trtllm_models import model_plan
 from specc.plan.trtllm_plan import Int4Groups, TrtllmModelPlan
@@ -23,6 +24,7 @@ LIMITS = LimitsSpec(8, 1024, 512, 1536, 1024, 8, 4)
 FACTS = replace(llama_like(8192, 28672, 80, (64, 8), 128256), max_position_embeddings=8192)
 PLAIN = StoredMatrices(shards=True, static_fp8=False, modelopt_int4=False, int4=None, scale_dtype=None)
 AUTOAWQ = replace(PLAIN, int4=Int4Groups(128, zero_point=True, input_factors=False), scale_dtype="f16")
+EXPERTS = ExpertFacts(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=28672, norm_topk_prob=True)
 MODELOPT = replace(
     PLAIN, modelopt_int4=True, int4=Int4Groups(128, zero_point=False, input_factors=True), scale_dtype="f32"
 )
@@ -126,3 +128,25 @@ def test_words_that_nothing_follows_are_refused(flow: str, scheme: str, words: d
     with pytest.raises(SpeccError) as caught:
         planned_with(words, flow, scheme, "bf16", PLAIN)
     assert (caught.value.code, caught.value.got) == ("SPC324", got)
+
+
+@pytest.mark.parametrize(
+    ("flow", "scheme", "own", "stored", "got"),
+    [
+        ("engine", "w4a16", "int4", MODELOPT, "a checkpoint that stores int4"),
+        ("engine", "w4a16", "uint4", AUTOAWQ, "a checkpoint that stores uint4"),
+        ("engine", "fp8", "bf16", PLAIN, "scheme fp8 of a mixture of experts"),
+        ("engine", "nvfp4", "bf16", PLAIN, "scheme nvfp4 in the flow engine"),
+        ("serve", "w4a16", "bf16", PLAIN, "scheme w4a16 of a checkpoint that stores bf16"),
+        ("serve", "fp8", "bf16", PLAIN, "scheme fp8 of a checkpoint that stores bf16"),
+        ("serve", "nvfp4", "bf16", PLAIN, "scheme nvfp4 of a checkpoint that stores bf16"),
+    ],
+)
+def test_what_is_not_made_of_experts_is_refused_by_name(
+    flow: str, scheme: str, own: str, stored: StoredMatrices, got: str
+) -> None:
+    with pytest.raises(SpeccError) as caught:
+        planned(flow, scheme, own, stored, experts=EXPERTS, family="mixtral")
+    assert (caught.value.code, caught.value.got) == ("SPC324", got)
+    assert "expert" in f"{caught.value.got} {caught.value.why}" or scheme == "nvfp4"
+    assert caught.value.fix
