@@ -15,6 +15,7 @@ from specc.bundle.own_certificate import own_certificate
 from specc.bundle.read import Verify, open_bundle
 from specc.bundle.record import record_from_file
 from specc.certify.bundle_costs import costs_from_bundle
+from specc.certify.machine import costs_from_elsewhere
 from specc.plan.calls import cached_tokens
 from specc.plan.cost import Acceptance, RoundCosts
 from specc.plan.plan import PLAN_FILE, Plan
@@ -73,6 +74,7 @@ class BundleOutlook:
         measured: by its measured step costs, which replaces the model's; None where too few calls were measured.
         machine: where they were measured; None without a certificate.
         ignored: why the certificate that lies there does not count; None where it does, or where there is none.
+        elsewhere: said where calls were measured on another processor than this machine's.
     """
 
     manifest: Manifest
@@ -80,6 +82,7 @@ class BundleOutlook:
     measured: Outlook | None
     machine: str | None
     ignored: str | None
+    elsewhere: str | None = None
 
 
 def open_outlook(bundle: Path, verify: Verify, acceptance: Acceptance | None = None) -> BundleOutlook:
@@ -97,7 +100,8 @@ def open_outlook(bundle: Path, verify: Verify, acceptance: Acceptance | None = N
     measured = outlook_from_bundle(bundle, manifest, plan, acceptance)
     own = own_certificate(bundle)
     machine = None if own.certificate is None else own.certificate.machine
-    return BundleOutlook(manifest, plan, measured, machine, own.ignored)
+    elsewhere = costs_from_elsewhere(own.certificate, manifest.backend, bundle)
+    return BundleOutlook(manifest, plan, measured, machine, own.ignored, elsewhere)
 
 
 def check_measured_speedup(bundle: Path, place: str | None = None) -> None:

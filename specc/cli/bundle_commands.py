@@ -12,6 +12,7 @@ from specc.bundle.record import json_from_record, text_from_record
 from specc.bundle.rounding import rounding_of_bundle
 from specc.certify.bench import BenchRequest, bench_from_session
 from specc.certify.certificate import certify_bundle
+from specc.certify.machine import costs_from_elsewhere
 from specc.certify.outlook import check_measured_speedup, open_outlook
 from specc.certify.prompt_file import ids_from_input, prompts_from_jsonl
 from specc.certify.request import CertifyRequest
@@ -82,7 +83,7 @@ def run(
         gamma=gamma,
     )
     with Session.load(bundle, threads=threads) as session:
-        _show_ignored(bundle)
+        _show_costs(bundle, session.manifest.backend)
         ids = [ids_from_input(session, item) for item in inputs]
         if len(ids) == 1 and not as_json:
             show_statistics([stream_to_terminal(session, ids[0], params)])
@@ -118,7 +119,7 @@ def bench(
     """Measure AR against speculation on your own prompts, interleaved, and write acceptance.json."""
     inputs = prompts_from_jsonl(prompts, chat=chat).prompts
     with Session.load(bundle, threads=threads) as session, progress_bars() as bars:
-        _show_ignored(bundle)
+        _show_costs(bundle, session.manifest.backend)
         ids = tuple(ids_from_input(session, item) for item in inputs)
         most = min(128, session.manifest.limits.max_output) if max_tokens is None else max_tokens
         request = BenchRequest(ids, most, mode_from_name(mode), rounds, temperature)
@@ -170,8 +171,9 @@ def verify(
     check_measured_speedup(bundle)
 
 
-def _show_ignored(bundle: Path) -> None:
-    """Say on standard error why a certificate does not steer the runtime."""
-    ignored = own_certificate(bundle).ignored
-    if ignored is not None:
-        ERR.print(wrapped(ignored, "note: ", " " * 6), markup=False)
+def _show_costs(bundle: Path, backend: str) -> None:
+    """Say on standard error where a certificate does not steer the runtime, or is of another machine."""
+    own = own_certificate(bundle)
+    for note in (own.ignored, costs_from_elsewhere(own.certificate, backend, bundle)):
+        if note is not None:
+            ERR.print(wrapped(note, "note: ", " " * 6), markup=False)

@@ -40,8 +40,7 @@ def plan_bundle(bundle: Path, acceptance: Path | None, report: Path | None, *, a
     show_plan(plan)
     OUT.print()
     show_pairs(speedup_pairs(opened))
-    if opened.ignored is not None:
-        show_notes([opened.ignored])
+    show_notes(note for note in (opened.ignored, opened.elsewhere) if note is not None)
 
 
 def refuse_options(bundle: Path, options: dict[str, object]) -> None:

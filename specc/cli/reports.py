@@ -59,7 +59,8 @@ def show_bundle(opened: BundleOutlook, bundle: Path) -> None:
     OUT.print()
     files = [[name, bytes_text(spec.size), spec.sha256[:16]] for name, spec in manifest.files.items()]
     show_table(["file", "size", "sha256"], files, right=frozenset({1}))
-    show_notes((*(() if opened.ignored is None else (opened.ignored,)), *manifest.notes))
+    said = (note for note in (opened.ignored, opened.elsewhere) if note is not None)
+    show_notes((*said, *manifest.notes))
 
 
 def speedup_pairs(opened: BundleOutlook) -> list[tuple[str, str]]:

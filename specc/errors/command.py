@@ -58,4 +58,10 @@ COMMAND: Final[dict[str, CodeRow]] = {
         "the server does not load such files",
         "llama.cpp loads GGUF files, the other servers load Hugging Face folders or hub ids; neither knows packages.",
     ),
+    "SPC912": CodeRow(
+        "The machine was busy while it was measured",
+        "`specc probe` times this machine's CPU for the cost model. Beside other work it says several times too much, "
+        "so what it measures then is not remembered unless it is told to.",
+        ExitStatus.ENVIRONMENT,
+    ),
 }

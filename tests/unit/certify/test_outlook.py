@@ -12,12 +12,14 @@ from specc.bundle.manifest import REPORT_FILE, Manifest
 from specc.bundle.read import open_bundle
 from specc.bundle.record import record_from_file, text_from_record
 from specc.certify import outlook as outlook_module
+from specc.certify.machine import costs_from_elsewhere
 from specc.certify.outlook import BundleOutlook, check_measured_speedup, outlook_from_bundle
 from specc.cli.main import status_from_arguments
 from specc.errors import ExitStatus, SpeccError
 from specc.plan.plan import PLAN_FILE, Plan
 from specc.plan.prediction import Outlook, Prediction
 from specc.report.bundle_report import subject_from_bundle, write_bundle_report
+from specc.runtime.loading import step_costs_from_bundle
 from specc.speculation.expected import expected_tokens
 from tests.tiny_models import llama_folder
 
@@ -189,3 +191,23 @@ def test_a_certificate_that_does_not_count_says_why(bundle, capsys) -> None:
         assert "does not count: it speaks of another manifest" in " ".join(capsys.readouterr().err.split())
     finally:
         file.write_text(before)
+
+
+def test_step_costs_of_another_processor_steer_and_are_said_to(bundle, capsys) -> None:
+    file = bundle / CERTIFICATE_FILE
+    before = file.read_text()
+    held = record_from_file(Certificate, file)
+    measured = held.step_costs or (StepCost(1, 1, 0.002), StepCost(1, 2, 0.003))
+    commands = (["inspect"], ["plan"], ["run", "--prompt", "a", "--max-tokens", "2"])
+    try:
+        for machine, told in (("Zilog Z80", True), (held.machine, False)):
+            file.write_text(text_from_record(replace(held, machine=machine, step_costs=measured)))
+            assert step_costs_from_bundle(bundle).target is not None
+            for name, *options in commands:
+                assert status_from_arguments([name, str(bundle), *options]) == 0
+                shown = capsys.readouterr()
+                assert ("were measured on Zilog Z80, and this is" in " ".join((shown.out + shown.err).split())) is told
+    finally:
+        file.write_text(before)
+    assert costs_from_elsewhere(replace(held, machine="Zilog Z80"), "tensorrt-rtx", bundle) is None  # a GPU ran them
+    assert costs_from_elsewhere(None, "onnxruntime", bundle) is None

@@ -11,7 +11,7 @@ import pytest
 from specc.bundle.record import json_from_record, record_from_json
 from specc.cli.main import status_from_arguments
 from specc.errors import SpeccError
-from specc.probe import measure, result
+from specc.probe import measure, others, result
 from specc.probe.measure import ProbeSizes, probe_from_machine
 from specc.probe.nodes import NodeSizes
 from specc.probe.result import (
@@ -113,6 +113,7 @@ def test_the_command_measures_once(capsys, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(measure, "USUAL", SMALL)
     measured = []
     monkeypatch.setattr(measure, "probe_from_machine", lambda: measured.append(1) or probe_from_machine(SMALL))
+    monkeypatch.setattr(others, "busy_share", lambda: 0.02)
     for arguments in (["probe", "--json"], ["probe", "--json"], ["probe", "--json", "--again"]):
         assert status_from_arguments(arguments) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -123,3 +124,11 @@ def test_the_command_measures_once(capsys, monkeypatch: pytest.MonkeyPatch) -> N
     machine = remembered_machine()
     assert machine is not None
     assert set(machine.flops) == {"f32", "int8"}
+
+
+def test_where_the_kernel_tells_nothing_a_result_is_remembered(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(measure, "probe_from_machine", lambda: probe_from_machine(SMALL))
+    monkeypatch.setattr(others, "busy_share", lambda: None)
+    assert status_from_arguments(["probe"]) == 0
+    assert "other work" not in capsys.readouterr().out
+    assert remembered_machine() is not None
