@@ -12,43 +12,28 @@ it, so a killed build resumes and a changed gamma writes no weights again. After
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from specc.assembly import WHOLE_STEP, write_bundle
-from specc.backends import CHECKPOINT_BACKENDS, ENGINE_BACKENDS
-from specc.backends.aids import BuildAids, kernels_for_plan, timings_of_machine
-from specc.backends.backend import Calibrated
+from specc.assembly import write_bundle
+from specc.backends import CHECKPOINT_BACKENDS
+from specc.backends.aids import kernels_for_plan
 from specc.backends.elsewhere import built_elsewhere, missing_builder
-from specc.backends.engine_list import engines_in_folder, write_checkpoint_list, write_engine_list
 from specc.backends.outline import written_outline
 from specc.bundle.certificate import CERTIFICATE_FILE
 from specc.bundle.disk import replace_text
 from specc.bundle.failures import coded_failures
 from specc.bundle.lock import LOCK_FILE, RecipeLock, check_lock, pending_files, read_lock
 from specc.bundle.publish import publish_bundle, staging_folder
-from specc.bundle.rounding import rounding_file
 from specc.bundle.store import Store
-from specc.calibrate.calibrated import reference_plan, write_calibration
-from specc.calibrate.for_checkpoint import calibrated_from_statistics
-from specc.calibrate.quantizer import quantizer_from_plan
-from specc.calibrate.statistics_file import StatisticsFolder
 from specc.certify.gate import pass_gate, request_from_choice
 from specc.certify.outlook import check_measured_speedup
 from specc.certify.request import CertifyRequest
 from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
-from specc.checkpoint.tokenizer_files import write_tokenizer
 from specc.deploy.write import write_deployment
-from specc.errors import SpeccBug
 from specc.inputs import Inputs, calibration_texts, draft_inputs, lock_from_plan, reads_no_weight
-from specc.lower.graphs import lowered_for_engines, lowered_in_folder, write_graphs
-from specc.lower.lowered import Lowered
-from specc.lower.weights import weight_bytes, write_weights
-from specc.lower.whole_step import write_whole_step
-from specc.plan.calibration import calibrated_rule, calibration_of_plan
 from specc.plan.choices import choices_from_recipe
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.make import plan_from_recipe, plan_text
@@ -61,6 +46,15 @@ from specc.recipe.load import recipe_from_file
 from specc.report.bundle_report import write_bundle_report
 from specc.stage_keys import StageKeys
 from specc.stages import Stage
+from specc.stored import (
+    compiled_from_plan,
+    head_from_folder,
+    lowered_from_plan,
+    makes_whole_step,
+    tokenizer_from_source,
+    whole_engine_from_graphs,
+    whole_graph_from_graphs,
+)
 
 
 @dataclass(frozen=True)
@@ -202,169 +196,6 @@ def locked_from_request(request: BuildRequest, destination: Path, lock: RecipeLo
     locked = read_lock(file)
     check_lock(locked, lock, str(file))
     return locked
-
-
-def lowered_from_plan(inputs: Inputs) -> Path:
-    """Store what the back end takes: ONNX graphs over their weights, or the checkpoint itself."""
-    makes_checkpoint = inputs.plan.backend.name in CHECKPOINT_BACKENDS
-    return checkpoint_from_source(inputs) if makes_checkpoint else graphs_from_plan(inputs)
-
-
-def compiled_from_plan(inputs: Inputs) -> Path:
-    """Store what the bundle holds: engines, or the checkpoint, whose engines are built where the GPUs are."""
-    makes_checkpoint = inputs.plan.backend.name in CHECKPOINT_BACKENDS
-    return checkpoint_from_source(inputs) if makes_checkpoint else engines_from_graphs(inputs)
-
-
-def checkpoint_from_source(inputs: Inputs) -> Path:
-    """Store a checkpoint for another program; each of its big files is an object of its own, so a killed build resumes.
-
-    The files of the source are linked where they serve as they are.
-    """
-    plan, store = inputs.plan, inputs.store
-    backend = CHECKPOINT_BACKENDS[plan.backend.name]
-
-    def produce(folder: Path) -> None:
-        calibrated = calibrated_from_texts(inputs)
-        for part in backend.parts(plan, inputs.source):
-            made = store.obtain(
-                inputs.keys.part(part.file),
-                partial(backend.write_part, part, plan, inputs.source, calibrated=calibrated, progress=inputs.progress),
-                f"{part.file} of {plan.name}",
-                part.nbytes,
-            )
-            store.place(made / part.file, folder / part.file, link_bytes=0)
-        checkpoint = backend.write_rest(plan, inputs.source, folder, store.place)
-        write_checkpoint_list(checkpoint, folder)
-
-    return store.obtain(inputs.keys.checkpoint, produce, f"checkpoint of {plan.name}")
-
-
-def head_from_folder(inputs: Inputs, head: HeadFolder) -> Path:
-    """Store the files of a drafter's head, linked: another program loads them beside the target's checkpoint."""
-    plan, place = inputs.plan, inputs.store.place
-
-    def produce(folder: Path) -> None:
-        write_checkpoint_list(CHECKPOINT_BACKENDS[plan.backend.name].place_head(plan, head, folder, place), folder)
-
-    return inputs.store.obtain(inputs.keys.head, produce, f"head of {plan.name}")
-
-
-def calibrated_from_texts(inputs: Inputs) -> Calibrated | None:
-    """Return what texts show of a source whose checkpoint is calibrated; None of all others."""
-    rule = calibrated_rule(inputs.plan)
-    if rule is None:
-        return None
-    return calibrated_from_statistics(inputs.source, StatisticsFolder(statistics_from_texts(inputs)), rule)
-
-
-def weights_from_source(inputs: Inputs) -> Path:
-    """Store the weights as external data of graphs: links into the source where its bytes serve, else written once."""
-    plan = inputs.plan
-
-    def produce(folder: Path) -> None:
-        if plan.graph.calibrated_method is None:
-            write_weights(plan, inputs.source, folder, inputs.store.place, inputs.progress)
-            return
-        statistics = StatisticsFolder(statistics_from_texts(inputs))
-        quantizer = quantizer_from_plan(inputs.source, statistics, plan.graph)
-        write_weights(
-            plan, quantizer.source, folder, inputs.store.place, inputs.progress, quantize=quantizer.quantized_as
-        )
-
-    needs = weight_bytes(inputs.plan, inputs.source)
-    return inputs.store.obtain(inputs.keys.weights, produce, f"weights of {inputs.plan.name}", needs)
-
-
-def statistics_from_texts(inputs: Inputs) -> Path:
-    """Store what goes into the layers of the float32 model while it reads the texts of calibration."""
-    plan, wanted = reference_plan(inputs.plan), calibration_of_plan(inputs.plan)
-    if wanted is None:
-        raise SpeccBug(f"{inputs.plan.name} is not calibrated")
-
-    def produce(folder: Path) -> None:
-        place, progress = inputs.store.place, inputs.progress
-        write_calibration(plan, inputs.source, inputs.texts, folder, place=place, wanted=wanted, progress=progress)
-
-    return inputs.store.obtain(inputs.keys.statistics, produce, f"statistics of {plan.name}")
-
-
-def graphs_from_plan(inputs: Inputs) -> Path:
-    """Store the lowered ONNX graphs over their weights."""
-
-    def produce(folder: Path) -> None:
-        write_graphs(inputs.plan, weights_from_source(inputs), folder, inputs.store.place)
-
-    return inputs.store.obtain(inputs.keys.graphs, produce, f"graphs of {inputs.plan.name}")
-
-
-def makes_whole_step(plan: Plan) -> bool:
-    """Return whether an engine drafts and verifies in one call."""
-    return plan.draft_model is not None and plan.draft_model.graph.whole
-
-
-def whole_graph_from_graphs(target: Inputs, draft: Inputs) -> Path:
-    """Store the graph of a whole step, composed of the target's and the draft's, over the weights of both."""
-    plan, place = target.plan, target.store.place
-
-    def produce(folder: Path) -> None:
-        write_whole_step(plan, graphs_from_plan(target), graphs_from_plan(draft), folder, place)
-
-    return target.store.obtain(target.keys.whole_graph(draft.keys), produce, f"whole step of {plan.name}")
-
-
-def engines_from_graphs(inputs: Inputs) -> Path:
-    """Store the engines that the back end compiles of a model's own graphs."""
-    graph = inputs.plan.graph
-    return compiled_graphs(
-        inputs, graph.role, inputs.keys.engines, lambda: lowered_for_engines(graphs_from_plan(inputs), graph)
-    )
-
-
-def whole_engine_from_graphs(target: Inputs, draft: Inputs) -> Path:
-    """Store the engine of a whole step."""
-    key = partial(target.keys.whole_engine, draft.keys)
-    return compiled_graphs(target, WHOLE_STEP, key, lambda: lowered_in_folder(whole_graph_from_graphs(target, draft)))
-
-
-def compiled_graphs(
-    inputs: Inputs, name: str, key: Callable[[Mapping[str, str], str], str], lowered: Callable[[], Lowered]
-) -> Path:
-    """Store the engines of lowered graphs, by the timings of a lock file where it names some.
-
-    Args:
-        inputs: of the model whose plan decides.
-        name: that a lock file has their timings under.
-        key: of the store, from what of the machine shapes the engines and the digest of pinned timings.
-        lowered: makes the graphs, where the store has no engines of them.
-    """
-    plan, store = inputs.plan, inputs.store
-    backend = ENGINE_BACKENDS[plan.backend.name]
-    here, pinned = backend.here(), inputs.pinned.get(name, "")
-    found = store.find(key(here, "")) if pinned else None
-    if found is not None and engines_in_folder(found).timing_cache == pinned:
-        return found
-    timings = timings_of_machine(store, here, pinned or None)
-
-    def produce(folder: Path) -> None:
-        aids = BuildAids(inputs.kernels, timings)
-        graphs = lowered()
-        engines = backend.engines_from_lowered(graphs, plan, folder, store.place, inputs.progress, aids=aids)
-        if (graphs.folder / rounding_file(name)).is_file():
-            store.place(graphs.folder / rounding_file(name), folder / rounding_file(name))
-        write_engine_list(engines, folder, "" if timings is None else timings.digest)
-
-    kind = "engines" if name == plan.graph.role else f"{name} engines"
-    return store.obtain(key(here, pinned), produce, f"{kind} of {plan.name}")
-
-
-def tokenizer_from_source(inputs: Inputs) -> Path:
-    """Store the tokenizer's files."""
-
-    def produce(folder: Path) -> None:
-        write_tokenizer(inputs.source, folder)
-
-    return inputs.store.obtain(inputs.keys.tokenizer, produce, f"tokenizer of {inputs.plan.name}")
 
 
 def bundle_from_engines(

@@ -18,7 +18,7 @@ from specc.certify.step_costs import measure_step_costs
 from specc.certify.verdict import refuse_failed
 from specc.errors import SpeccError
 from specc.progress import Progress
-from specc.recipe.schema import CertifyChoice
+from specc.recipe.gates import CertifyChoice
 from specc.runtime.runners import runner_from_engine
 from specc.runtime.session import target_engine
 

@@ -27,8 +27,9 @@ from specc.plan.trtllm_plan import TrtllmModelPlan, TrtllmPlan
 from specc.plan.trtllm_quantization import refused
 from specc.plan.trtllm_speculation import speculation_from_prediction
 from specc.plan.trtllm_stored import stored_from_source
+from specc.recipe.backend import BackendChoice
 from specc.recipe.models import ModelDraft
-from specc.recipe.schema import BackendChoice, Recipe
+from specc.recipe.schema import Recipe
 
 LEAST_NUM_TOKENS: Final = 8192
 """trtllm-build's own default of max_num_tokens."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from specc import pipeline
+from specc import stored
 from specc.bundle.certificate import Certificate
 from specc.bundle.manifest import Manifest
 from specc.bundle.read import open_bundle
@@ -129,13 +129,13 @@ def test_another_draft_builds_nothing_of_the_target_again(folder, model_bundle, 
     wrote: list[tuple[str, str]] = []
 
     def watched(name: str):
-        real = getattr(pipeline, name)
+        real = getattr(stored, name)
 
         def write(plan, *rest):
             wrote.append((name, plan.graph.role))
             real(plan, *rest)
 
-        monkeypatch.setattr(pipeline, name, write)
+        monkeypatch.setattr(stored, name, write)
 
     for name in ("write_weights", "write_graphs"):
         watched(name)

@@ -21,6 +21,7 @@ ABOVE_BOTH = {
     "assembly",
     "stage_keys",
     "inputs",
+    "stored",
     "pipeline",
     "cli",
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from specc import pipeline
+from specc import stored
 from specc.pipeline import BuildRequest
 from specc.plugin import bundle_from_source
 from tests.house.tree import ROOT
@@ -35,8 +35,8 @@ def test_the_build_goes_on_where_the_gpu_is(
     def again(*_: object, **__: object) -> None:
         raise AssertionError("it was in the store")
 
-    monkeypatch.setattr(pipeline, "write_weights", again)
-    monkeypatch.setattr(pipeline, "write_graphs", again)
+    monkeypatch.setattr(stored, "write_weights", again)
+    monkeypatch.setattr(stored, "write_graphs", again)
     with tensorrt_machine(Machine()):
         assert told(built(trt_request))["kernels"]
 
