@@ -249,6 +249,21 @@ def row_of_version(version: str) -> TrtllmVersionRow | None:
     return next((row for row in VERSIONS if _order(row.first) <= order < _order(row.end)), None)
 
 
+def nearest_served(version: str) -> str:
+    """Return the version whose serve flow specc knows: this one, else the next one that it knows, else the newest."""
+    order = version_order(version)
+    served = [row for row in VERSIONS if row.serve is not None]
+    if order is None or any(_order(row.first) <= order < _order(row.end) for row in served):
+        return DEFAULT_VERSION if order is None else version
+    return next((row.first for row in served if _order(row.first) > order), served[-1].first)
+
+
+def serve_text(version: str) -> str:
+    """Return what a recipe of that version writes to be served, as `flow: serve with version: "1.3.0rc29"`."""
+    served = nearest_served(version)
+    return "flow: serve" if served == version else f'flow: serve with version: "{served}"'
+
+
 def known_versions(flow: Flow) -> str:
     """Return the versions that a flow is written for, in words."""
     rows = [row for row in VERSIONS if (row.engine_flow if flow == "engine" else row.serve is not None)]

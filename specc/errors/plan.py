@@ -68,7 +68,8 @@ PLAN: Final[dict[str, CodeRow]] = {
     ),
     "SPC321": CodeRow(
         "The draft is the target",
-        "Both references lead to the same files. A draft as slow as the target cannot speed it up.",
+        "Both references lead to the same files, or to a copy: all names, shapes and dtypes of tensors are equal, and "
+        "so are the bytes of a few ranges that were compared. A draft as slow as the target cannot speed it up.",
     ),
     "SPC322": CodeRow(
         "The target has no such layers",

@@ -21,6 +21,7 @@ from specc.bundle.drafts import (
 from specc.bundle.manifest import LimitsSpec
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.head_folder import HeadFolder
+from specc.checkpoint.same_content import same_content
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccBug, SpeccError
 from specc.plan.choices import Choices
@@ -251,13 +252,16 @@ def _draft_graph(target: GraphPlan) -> GraphPlan:
 
 
 def _refuse_target(recipe: Recipe, target: SourceCheckpoint, draft: SourceCheckpoint) -> None:
-    """Refuse the target under another name; the recipe refuses it under the same one."""
+    """Refuse the target under another name, or a copy of it; the recipe refuses it under the same name."""
     weights = [{header.file.resolve() for header in source.headers.values()} for source in (target, draft)]
-    if weights[0] and weights[0] == weights[1]:
+    same = "are the same files" if weights[0] and weights[0] == weights[1] else None
+    if same is None and (content := same_content(target.headers, draft.headers)) is not None:
+        same = f"have {content.told}"
+    if same is not None:
         raise SpeccError(
             "SPC321",
             recipe.place("draft", "model"),
-            f"{draft.uri} and {target.uri} are the same files",
+            f"{draft.uri} and {target.uri} {same}",
             "a draft as slow as the target cannot speed it up",
             "name a smaller model of the same tokenizer, or draft: {kind: self, layers: N}",
         )

@@ -13,6 +13,7 @@ from specc.catalog.trtllm_versions import (
     TrtllmVersionRow,
     known_versions,
     row_of_version,
+    serve_text,
 )
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.head_folder import HeadFolder
@@ -134,7 +135,7 @@ def _version_row(recipe: Recipe, flow: Flow, version: str) -> TrtllmVersionRow:
             recipe.place("backend", "flow"),
             f"flow engine with TensorRT-LLM {version}",
             "trtllm-build, the model classes and the runtime of engines were removed in 1.3.0rc21",
-            f'flow: serve, or version: "{DEFAULT_VERSION}"',
+            f'{serve_text(version)}, or version: "{DEFAULT_VERSION}"',
         )
     if row is None or (flow == "serve" and row.serve is None):
         raise SpeccError(

@@ -120,6 +120,23 @@ def test_spc321_the_targets_own_weights(tmp_path: Path) -> None:
     assert report.plan is None
 
 
+def test_spc321_a_copy_of_the_targets_folder(tmp_path: Path) -> None:
+    """C8: not told by paths; the message says what was compared. Other weights of these shapes only warn."""
+    llama_folder(tmp_path / "target", TinyLlama())
+    shutil.copytree(tmp_path / "target", tmp_path / "draft")
+    report = checked(tmp_path)
+    finding = found(report, "SPC321")
+    assert (finding.severity, finding.place) == ("error", f"{tmp_path}/r.yaml:5 draft.model")
+    assert finding.message.startswith("The draft is a copy of the target. Compared: 21 tensors of the same names")
+    assert finding.message.endswith("was not read.")
+    assert [where for _, where in finding.evidence] == [
+        str(tmp_path / name / "model.safetensors") for name in ("target", "draft")
+    ]
+    assert report.plan is None
+    llama_folder(tmp_path / "draft", TinyLlama(noise=0.01))
+    assert {"SPC321", "SPC334"} & {finding.code for finding in checked(tmp_path).findings} == {"SPC334"}
+
+
 @pytest.mark.parametrize(("scheme", "warns"), [("w4a16", True), ("nvfp4", True), ("fp8", False), ("w8a16", False)])
 def test_spc335_an_aggressively_quantized_target(tmp_path: Path, scheme: str, warns: bool) -> None:
     """C7 beside it: the draft's own scheme warns of nothing."""
@@ -247,7 +264,7 @@ def test_spc344_the_engine_flow_ended(tmp_path: Path, version: str, refused: boo
     if version == "1.3.0rc21":
         assert values(findings[0]) == ["flow: engine", "version 1.3.0rc21"]
         assert findings[0].fix is not None
-        assert findings[0].fix.text == 'flow: serve, or version: "1.2.1"'
+        assert findings[0].fix.text == 'flow: serve with version: "1.3.0rc29", or version: "1.2.1"'
     served = checked(tmp_path, text.replace("engine", "serve")).findings
     assert ("SPC344" in [f.code for f in served]) is (version == "newest")
 

@@ -102,6 +102,21 @@ def test_spc321_the_target_under_another_name(tmp_path: Path):
     assert error.fix.startswith("name a smaller model")
 
 
+def test_spc321_a_copy_of_the_target(tmp_path: Path):
+    """C8: a file of the same tensors and bytes elsewhere; one other byte, and it is another model."""
+    sources = []
+    for name in ("big", "small"):
+        file = tmp_path / name
+        file.write_bytes(bytes(range(8)))
+        header = TensorHeader("w", (1, 2), "f32", file, 0, 8, plain=True)
+        sources.append(replace(source(WORDS), uri=f"./{name}", headers={"w": header}))
+    told = "1 tensors of the same names, shapes and dtypes, and all of their bytes are equal"
+    error = refused(*sources)
+    assert (error.code, error.got) == ("SPC321", f"./small and ./big have {told}")
+    (tmp_path / "small").write_bytes(bytes(8))
+    assert plan_from_recipe(recipe_from_text(GOOD, "r.yaml", ()), *sources).draft_model is not None
+
+
 @pytest.mark.parametrize(("gpu", "support", "got", "fix"), [
     ("cpu", "2000", "2000 ids", "support: 1024, or support: all"),
     ("rtx-4090", "2000", "2000 ids", "support: 1024"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from specc.checkpoint.same_content import same_content
 from specc.doctor.evidence import ModelEvidence, PairEvidence
 from specc.doctor.finding import Finding, Fix
 from specc.doctor.rule import Rule
@@ -25,6 +26,13 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
         evidence = ((names[0], f"weights of {target.choice.model}"), (names[0], f"weights of {draft.choice.model}"))
         yield Finding("SPC321", "error", place, evidence, "Both models are the same one.", FIX)
         return
+    copied = same_content(target.headers or {}, draft.headers or {})
+    if copied is not None:
+        told = f"{copied.tensors} tensors"
+        evidence = ((told, str(_any_file(target))), (told, str(_any_file(draft))))
+        message = f"The draft is a copy of the target. Compared: {copied.told}."
+        yield Finding("SPC321", "error", place, evidence, message, FIX)
+        return
     sizes = target.sizes.parameters, draft.sizes.parameters
     if sizes[1] <= LARGEST_PART * sizes[0]:
         return
@@ -41,6 +49,10 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
 
 def _weight_files(model: ModelEvidence) -> set[Path]:
     return {header.file.resolve() for header in (model.headers or {}).values()}
+
+
+def _any_file(model: ModelEvidence) -> Path:
+    return min(header.file for header in (model.headers or {}).values())
 
 
 def _folder(model: ModelEvidence) -> set[Path]:

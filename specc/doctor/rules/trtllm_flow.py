@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from specc.catalog.trtllm_versions import DEFAULT_VERSION, REMOVED, version_order
+from specc.catalog.trtllm_versions import DEFAULT_VERSION, REMOVED, nearest_served, serve_text, version_order
 from specc.doctor.evidence import PairEvidence
 from specc.doctor.finding import Edit, Finding, Fix
 from specc.doctor.rule import Rule
@@ -24,14 +24,18 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
         )
         return
     removed = version_order(REMOVED)
-    if backend.flow != "engine" or order is None or removed is None or order < removed:
+    if backend.version is None or backend.flow != "engine" or order is None or removed is None or order < removed:
         return
     evidence = (
         ("flow: engine", pair.recipe.place("backend", "flow")),
         (f"version {backend.version}", place),
     )
     message = "trtllm-build and the engine runtime were removed in 1.3.0rc21; this version only serves checkpoints."
-    fix = Fix(f'flow: serve, or version: "{DEFAULT_VERSION}"', (Edit(("backend", "flow"), "serve"),))
+    served = nearest_served(backend.version)
+    edits = [Edit(("backend", "flow"), "serve")]
+    if served != backend.version:  # its own fields are not known, and the serve flow would be refused too
+        edits.append(Edit(("backend", "version"), f'"{served}"'))
+    fix = Fix(f'{serve_text(backend.version)}, or version: "{DEFAULT_VERSION}"', tuple(edits))
     yield Finding("SPC344", "error", pair.recipe.place("backend", "flow"), evidence, message, fix)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from specc.cli.main import status_from_arguments
 from tests.checked_pair import RECIPE, TARGET, TRTLLM, checked, eagle3_head
-from tests.tiny_models import llama_folder
+from tests.tiny_models import TinyLlama, llama_folder
 
 WARNED = RECIPE.replace("gamma: 4 ", "gamma: 128 ").replace("{kind: model, model: draft}", "ngram")
 
@@ -88,12 +89,22 @@ def test_a_default_that_fits_is_kept(recipe: Path, gamma: str, fixed: str) -> No
     assert recipe.read_text() == text.replace(gamma, fixed)
 
 
-def test_the_end_of_the_engine_flow_is_fixed(recipe: Path) -> None:
-    """G16."""
-    text = TRTLLM.replace("tensorrt-llm}", 'tensorrt-llm, flow: engine, version: "1.3.0rc21"} # kept')
+@pytest.mark.parametrize(
+    ("version", "served"),
+    [("1.3.0rc21", "1.3.0rc29"), ("1.3.0rc24", "1.3.0rc29"), ("1.3.0rc29", "1.3.0rc29"), ("1.4.0rc0", "1.3.0rc29")],
+)
+def test_the_end_of_the_engine_flow_is_fixed(recipe: Path, version: str, served: str, capsys) -> None:
+    """G16: what is written passes, also where the serve flow of the stated version is not known (SPC323)."""
+    for name, sizes in (("target", TARGET), ("draft", TinyLlama())):
+        llama_folder(recipe.parent / name, replace(sizes, stored="bf16"))
+    text = TRTLLM.replace("tensorrt-llm}", f'tensorrt-llm, flow: engine, version: "{version}"}} # kept')
+    text = text.replace("count: 4", "count: 1")
     recipe.write_text(text)
-    status_from_arguments(["check", str(recipe), "--fix"])
-    assert recipe.read_text() == text.replace("flow: engine", "flow: serve")
+    assert status_from_arguments(["check", str(recipe)]) == 2
+    capsys.readouterr()
+    assert status_from_arguments(["check", str(recipe), "--fix"]) == 0
+    assert recipe.read_text() == text.replace("flow: engine", "flow: serve").replace(version, served)
+    assert "error" not in capsys.readouterr().out
 
 
 def test_an_override_is_not_written_into_the_file(recipe: Path, capsys) -> None:
