@@ -81,10 +81,11 @@ def attributes_of(row: OperatorRow) -> tuple[str, ...]:
 def source_hash() -> str:
     """Return the hash of all that decides what the kernels compute and how they are compiled, 64 hex digits."""
     plugin = Path(__file__).parent
-    speculation = plugin.parent / "speculation"
+    package = plugin.parent
     files = [*sorted((plugin / "kernels").glob("*.py")), *(plugin / name for name in _BESIDE)]
-    files += [speculation / name for name in _MATHEMATICS]
-    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    files += [package / "speculation" / name for name in _MATHEMATICS]
+    # By path: two of them have one name.
+    digests = {file.relative_to(package).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     return key_from_parts({"files": digests, "triton": TRITON_VERSION})
 
 

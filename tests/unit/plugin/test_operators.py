@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +50,29 @@ def test_a_chain_is_compiled_for_its_dtype_and_row_length() -> None:
 
 def test_the_name_in_a_graph_carries_the_hash_of_the_source() -> None:
     assert plugin_name("GreedyAccept") == f"GreedyAccept_{source_hash()[:12]}"
+
+
+def read_by_kernels() -> set[Path]:
+    """Return the files of specc that the kernels' source is made of: the kernels, and what they import."""
+    found: set[Path] = set()
+    new = set((SPECC / "plugin" / "kernels").glob("[a-z]*.py"))
+    while new:
+        found |= new
+        nodes = [node for file in new for node in ast.walk(ast.parse(file.read_text()))]
+        names = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+        files = {SPECC.parent / f"{name.replace('.', '/')}.py" for name in names if name.startswith("specc.")}
+        new = files - found
+    return found
+
+
+def test_a_changed_byte_of_a_kernel_changes_every_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorRT's timing cache knows a plugin by its name: an old name would bring old timings."""
+    plugin = SPECC / "plugin"
+    beside = [plugin / name for name in ("operators.py", "targets.py", "compiled_from_variant.py", "ptx.py")]
+    files, read = sorted(read_by_kernels()) + beside, Path.read_bytes
+    assert len(files) > 12
+    for changed in files:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_bytes", lambda file, here=changed: read(file) + b"#" * (file == here))
+            assert source_hash.__wrapped__() != source_hash(), changed
+    assert source_hash.__wrapped__() == source_hash()
