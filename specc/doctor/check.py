@@ -19,7 +19,7 @@ from specc.plan.make import plan_from_recipe
 from specc.plan.plan import Plan
 from specc.plan.sources import head_from_choice
 from specc.recipe.load import recipe_from_file
-from specc.recipe.models import Eagle3Draft, ModelDraft
+from specc.recipe.models import DraftChoice, Eagle3Draft, HeadDraft, ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
 
 
@@ -56,14 +56,21 @@ def report_from_file(file: Path, overrides: tuple[str, ...], *, offline: bool, b
     except SpeccError as error:
         return Report((finding_from_error(error),), (), None)
     target = model_evidence("target", recipe.target, file.parent, offline=offline)
-    stated = recipe.draft if isinstance(recipe.draft, ModelDraft | Eagle3Draft) else None
-    draft = None if stated is None else model_evidence("draft", stated, file.parent, offline=offline)
     head: HeadFolder | SpeccError | None
     try:
         head = head_from_choice(recipe.draft, file.parent)
     except SpeccError as error:
         head = error
+    stated = _opened_choice(recipe.draft, head)
+    draft = None if stated is None else model_evidence("draft", stated, file.parent, offline=offline)
     return report_from_evidence(recipe, target, draft, head, bundles=bundles)
+
+
+def _opened_choice(draft: DraftChoice, head: HeadFolder | SpeccError | None) -> ModelChoice | None:
+    """Return what of the draft is read; a head that only the server fetches from the hub is not."""
+    if isinstance(draft, ModelDraft | Eagle3Draft):
+        return draft
+    return ModelChoice(model=head.uri) if isinstance(draft, HeadDraft) and isinstance(head, HeadFolder) else None
 
 
 def report_from_evidence(

@@ -10,6 +10,8 @@ from specc.checkpoint.values import Values
 from specc.doctor.evidence import ModelEvidence
 
 TAP_KEYS: Final = ("target_layer_ids", "eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids")
+MASK_KEYS: Final = ("mask_token_id", "pard_token", "ptd_token_id")
+"""Of DFlash and DSpark, PARD, P-EAGLE."""
 NESTED: Final = ("dflash_config", "eagle_config", "dspark_config")
 
 
@@ -69,7 +71,8 @@ def mask_token(config: Values) -> tuple[object, str]:
         values = config.mapping.get(nested)
         if isinstance(values, dict) and "mask_token_id" in values:
             return values["mask_token_id"], f"{nested}.mask_token_id"
-    return config.mapping.get("mask_token_id"), "mask_token_id"
+    key = next((key for key in MASK_KEYS if key in config.mapping), MASK_KEYS[0])
+    return config.mapping.get(key), key
 
 
 def tensor_named(model: ModelEvidence, name: str) -> TensorHeader | None:

@@ -9,7 +9,11 @@ from specc.doctor.evidence import ModelEvidence, PairEvidence
 from specc.doctor.finding import Finding, Fix
 from specc.doctor.head_kind import HeadKind, head_kind, stated_taps, tensor_named
 from specc.doctor.rule import Rule
-from specc.recipe.models import Eagle3Draft
+from specc.recipe.models import Eagle3Draft, ModelDraft
+
+WANTED: Final = {"eagle3": "EAGLE-3", "dflash": "DFlash", "dspark": "DSpark"}
+"""What a head of each kind of a recipe is called."""
+FIX: Final = Fix("take the head that was trained for this target")
 
 
 def _findings(pair: PairEvidence) -> Iterator[Finding]:
@@ -19,16 +23,22 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
     kind, stated = head_kind(draft), pair.recipe.draft
     place = pair.recipe.place("draft", "model")
     named = (f"kind: {stated.kind}", pair.recipe.place("draft", "kind"))
+    wanted = WANTED.get(stated.kind)
     if kind is None:
-        if isinstance(stated, Eagle3Draft) and draft.config is not None:
+        if wanted is not None and draft.config is not None:
             message = "This is a model of its own: it has no projection of the target's hidden states."
             evidence = (named, ("no `fc.weight`", draft.config_place))
-            fix = Fix("kind: model, or name an EAGLE-3 head of this target")
+            fix = Fix(f"kind: model, or name a {wanted} head of this target".replace("a E", "an E"))
             yield Finding("SPC337", "error", place, evidence, message, fix)
         return
-    if not (isinstance(stated, Eagle3Draft) and kind.name == "EAGLE-3"):
+    if kind.name != wanted:
         message = f"This is {kind.named} head: it drafts from the target's hidden states and is no model of its own."
         fix = Fix("draft: {kind: ngram}, or a small model of the same tokenizer")
+        able = next((name for name, of in WANTED.items() if of == kind.name), None)
+        if wanted is not None:
+            message = f"This is {kind.named} head, not one of {wanted}."
+        if able is not None and not isinstance(stated, ModelDraft):
+            fix = Fix(f"draft.kind: {able}")
         yield Finding("SPC337", "error", place, (named, (f"`{kind.told_by}`", draft.choice.model)), message, fix)
     if _tap_count(pair, draft) is None:
         yield from _no_taps(draft, kind, place)
@@ -66,6 +76,16 @@ def _width(pair: PairEvidence, draft: ModelEvidence, kind: HeadKind, place: str)
         return
     into, hidden = fc.shape[1], target.hidden_size
     count = _tap_count(pair, draft) if kind.taps else 2
+    if kind.block and fc.shape[0] != hidden:
+        evidence = (
+            (f"fc.weight writes {fc.shape[0]} numbers", str(fc.file)),
+            (f"hidden_size {hidden}", f"{pair.target.config_place} hidden_size"),
+        )
+        message = f"{kind.name} reads the target's embeddings and writes for its head: all are of one width."
+        yield Finding(
+            "SPC339", "error", place, evidence, message, Fix("take the head that was trained for this target")
+        )
+        return
     if into % hidden == 0 and count in (None, into // hidden):
         return
     expected = f"{'k' if count is None else count} x {hidden}"
@@ -74,7 +94,7 @@ def _width(pair: PairEvidence, draft: ModelEvidence, kind: HeadKind, place: str)
         (f"{expected} are there", f"{pair.target.config_place} hidden_size"),
     )
     message = "The head was trained for a target of another width, or for another number of layers."
-    yield Finding("SPC339", "error", place, evidence, message, Fix("take the head that was trained for this target"))
+    yield Finding("SPC339", "error", place, evidence, message, FIX)
 
 
 RULE: Final = Rule("drafter_head", ("draft config",), _findings)
