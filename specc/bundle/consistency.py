@@ -26,6 +26,8 @@ def _engine_contradictions(manifest: Manifest, engine: EngineSpec) -> Iterator[s
     small = {name: value for name, value in vars(limits).items() if value < (0 if "gamma" in name else 1)}
     if small:
         yield f"limits {small}"
+    if limits.default_gamma > limits.max_gamma:
+        yield f"default_gamma {limits.default_gamma}, max_gamma is {limits.max_gamma}"
     capacity = max(engine.capacity_buckets, default=0)
     longest = limits.max_length + max(limits.prefill_chunk, limits.max_gamma + 1) - 1
     if longest > capacity:

@@ -1,4 +1,4 @@
-"""Codes SPC330 to SPC351: what `specc check` finds beside the refusals of other stages."""
+"""Codes SPC330 to SPC352: what `specc check` finds beside the refusals of other stages."""
 
 from __future__ import annotations
 
@@ -112,5 +112,10 @@ DOCTOR: Final[dict[str, CodeRow]] = {
         "This version of TensorRT is reported to fail on such engines",
         "`specc/catalog/known_bad.py` lists reports by version, SM and precision, each with its source. They are not "
         "measurements of specc's: a build goes on, and what comes out should be held against a reference.",
+    ),
+    "SPC352": CodeRow(
+        "A stored head overrules the flag that ties it",
+        "config.json says that the embedding is the head, and the checkpoint holds a head of its own. Tensors decide: "
+        "the stored head is used, as transformers 5 does; an embedding in its place would give other text.",
     ),
 }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer, models
 
 from specc.doctor.finding import Finding, Fix
@@ -410,3 +412,25 @@ def test_spc213_every_tensor_that_does_not_fit_is_named(tmp_path: Path) -> None:
     assert findings[0].message == "9 tensors are missing."
     assert {finding.message for finding in findings[1:]} == {"24 tensors have another shape."}
     assert values(findings[1])[0] == "`model.layers.0.mlp.gate_proj.weight` [800, 512]"
+
+
+@pytest.mark.parametrize("role", ["target", "draft"])
+@pytest.mark.parametrize("copied", [False, True])
+def test_spc352_a_head_beside_a_flag_that_ties_it(tmp_path: Path, role: str, copied: bool) -> None:
+    """B8: the stored head is used, and that is said; without the flag, or without a head, nothing is."""
+    folder = llama_folder(tmp_path / role, TARGET if role == "target" else DRAFT)
+    stated = json.loads((folder / "config.json").read_text())
+    assert "SPC352" not in [f.code for f in checked(tmp_path).findings]
+    (folder / "config.json").write_text(json.dumps(stated | {"tie_word_embeddings": True}))
+    if copied:
+        file = folder / "model.safetensors"
+        tensors = load_file(file)
+        save_file(tensors | {"lm_head.weight": tensors["model.embed_tokens.weight"]}, file)
+    finding = found(checked(tmp_path), "SPC352")
+    assert (finding.severity, values(finding)[0]) == ("note", "tie_word_embeddings: true")
+    assert values(finding)[1].startswith("`lm_head.weight` [264, ")
+    what = "equal to the embedding where bytes were compared" if copied else "another matrix than the embedding"
+    assert finding.message == f"The {role}'s stored head is used and counted on its own: it is {what}."
+    tied = replace(TARGET if role == "target" else DRAFT, tie_word_embeddings=True)
+    llama_folder(tmp_path / role, tied)
+    assert "SPC352" not in [f.code for f in checked(tmp_path).findings]

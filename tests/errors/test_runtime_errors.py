@@ -148,6 +148,11 @@ def test_spc707_gives_both_numbers(gamma):
     assert "gamma.max" in error.fix
 
 
+def test_spc707_of_a_bundle_without_drafts():
+    error = refused(toy_session(max_gamma=0, default_gamma=0), [1], gamma=1)
+    assert (error.code, error.got) == ("SPC707", "gamma 1, the engine was built for 0 to 0")
+
+
 def test_gamma_0_is_ar_and_gamma_1_works():
     ar, zero, one = (
         toy_session().generate([[1]], GenerationParams(max_new_tokens=20, **params))[0]

@@ -21,7 +21,8 @@ def test_a_manifest_of_ours_has_none() -> None:
     ("field", "value", "said"),
     [
         ("max_length", 10**6, "max_length 1000000 needs"),
-        ("max_gamma", 64, "max_gamma 64"),
+        ("max_gamma", 64, "max_gamma 64, engines/target.onnx verifies "),
+        ("default_gamma", 64, "default_gamma 64, max_gamma is "),
         ("max_batch", 10**9, "max_batch 1000000000"),
         ("max_batch", 0, "'max_batch': 0"),
         ("default_gamma", -1, "'default_gamma': -1"),
