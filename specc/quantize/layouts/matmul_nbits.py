@@ -47,7 +47,8 @@ def matmul_nbits_from_quantized(quantized: QuantizedWeight) -> MatMulNBits:
     zeros = None if quantized.zero_points is None else unsigned_codes(quantized.zero_points, form.element)
     if ELEMENT_BITS[form.element] == 4:
         codes = bytes_from_nibbles(codes)
-        zeros = None if zeros is None else bytes_from_nibbles(np.pad(zeros, ((0, 0), (0, count % 2))))
+        fill = ((0, 0), (0, count % 2))  # with the middle code, as ONNX Runtime's own quantizer fills the last byte
+        zeros = None if zeros is None else bytes_from_nibbles(np.pad(zeros, fill, constant_values=8))
     return MatMulNBits(codes, quantized.scales, zeros)
 
 
