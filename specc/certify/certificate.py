@@ -23,6 +23,7 @@ from specc.bundle.manifest import MANIFEST_FILE, Manifest
 from specc.bundle.read import open_bundle
 from specc.bundle.record import text_from_record
 from specc.certify.draft_engine import LoadedDraft, loaded_draft
+from specc.certify.earlier_quality import with_earlier_quality
 from specc.certify.finite import failure_of_draft_weights, failure_of_numbers
 from specc.certify.logits import LogitsEngine, logits_engine
 from specc.certify.machine import processor_name
@@ -80,10 +81,12 @@ class Measured:
 def certify_bundle(bundle: Path, request: CertifyRequest | None = None, progress: Progress = silent) -> Certificate:
     """Check a bundle, write its certificate.json and return it, whatever the result; `refuse_failed` is the gate.
 
+    Where no reference is named, the quality that an earlier check of the same manifest measured is kept.
+
     Raises:
         SpeccError: as `certificate_from_bundle`; SPC608, SPC609 or SPC612 the certificate cannot be written.
     """
-    certificate = certificate_from_bundle(bundle, request or CertifyRequest(), progress)
+    certificate = with_earlier_quality(certificate_from_bundle(bundle, request or CertifyRequest(), progress), bundle)
     replace_text(bundle / CERTIFICATE_FILE, text_from_record(certificate))
     return certificate
 
