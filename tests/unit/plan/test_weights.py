@@ -107,6 +107,30 @@ def test_the_smallest_format_that_keeps_the_checkpoints_codes_is_taken() -> None
     assert formats("w4a16", source)[DOWN] == "int4 32 mse"
 
 
+def test_a_plan_says_what_each_method_does_to_weights() -> None:
+    """The typical error is that of rounding: gptq moves weights further, and never keeps a checkpoint's codes."""
+
+    def notes(method: str, source: StatedSource | None = None) -> list[str]:
+        plan = planned(source, target={"model": "m", "scheme": {"name": "w4a16", "group_size": 32, "method": method}})
+        return [note for note in plan.notes if note.startswith("weights: ")]
+
+    (both,) = notes("mse")
+    assert both.startswith("weights: 211 matrices are rounded from ")
+    assert "usually moves them by 0.6% and 9.5% of their size" in both
+    head, body = notes("gptq")
+    assert "1 matrix is rounded" in head
+    assert "by 0.6% of their size" in head
+    assert "210 matrices are rounded" in body
+    assert "by gptq, which moves them further than rounding to nearest, so that outputs move less" in body
+    assert "9.5%" not in head + body
+    stored = WeightFormat("int4", "group", 32, zero_point=False)
+    layers = {name: stored for name, _ in shapes_from_facts(SMOLLM2_FACTS) if name.endswith("_proj.weight")}
+    kept = "weights: 210 matrices keep the checkpoint's codes"
+    assert notes("mse", StatedSource(quantized_formats=layers))[0].startswith(kept)
+    for method in ("awq", "gptq"):
+        assert not any("keep" in note for note in notes(method, StatedSource(quantized_formats=layers)))
+
+
 def test_one_method_that_looks_at_activations_is_enough() -> None:
     body = {"name": "w4a16", "method": "awq"}
     assert formats(body)[QUERY] == "int4 32 awq"
