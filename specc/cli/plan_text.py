@@ -12,6 +12,7 @@ from specc.plan.plan import Fit, MemoryItem, Plan
 from specc.plan.prediction import Prediction, Unpredicted
 from specc.plan.preview import Preview
 from specc.plan.remedies import overrides_text
+from specc.plan.unfit import lacking_text
 from specc.report.numbers import bytes_text
 
 GAMMA_COLUMNS: Final = ["gamma", "tokens a round", "speed-up, batch 1"]
@@ -85,10 +86,11 @@ def _show_memory(memory: tuple[MemoryItem, ...], fit: Fit | None, limits: Limits
 
 
 def _fits(fit: Fit) -> str:
-    available, rest = gigabytes_text(fit.available_bytes), abs(fit.headroom_bytes) / 1e9
+    available = gigabytes_text(fit.available_bytes)
     if fit.headroom_bytes >= 0:
+        rest = fit.headroom_bytes / 1e9
         return f"yes, {fit.needed_bytes / 1e9:.1f} of {available}; {rest:.1f} GB ({fit.headroom_share:.0%}) are left"
-    return f"no, {fit.needed_bytes / 1e9:.1f} GB are needed, {rest:.1f} GB more than its {available}"
+    return f"no, {fit.needed_bytes / 1e9:.1f} GB are needed, {lacking_text(fit)} more than its {available}"
 
 
 def _most(fit: Fit, limits: LimitsSpec) -> str:

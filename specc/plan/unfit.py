@@ -25,3 +25,9 @@ def unfit_error(recipe: Recipe, fit: Fit, memory: tuple[MemoryItem, ...]) -> Spe
         f"{recipe.gpu.row.name} has {gigabytes_text(fit.available_bytes)}",
         remedies_text(fit.remedies),
     )
+
+
+def lacking_text(fit: Fit) -> str:
+    """Return how much a plan that does not fit needs beyond its GPU, in MB where that is little."""
+    lacking = -fit.headroom_bytes
+    return f"{lacking / 1e9:.1f} GB" if lacking >= 5e7 else f"{max(lacking / 1e6, 0.1):.1f} MB"

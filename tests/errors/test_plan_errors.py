@@ -246,7 +246,12 @@ def test_caches_of_8_bits_are_refused_by_name(overrides, cache: str, got: str, w
 @pytest.mark.parametrize(
     ("gpu", "cache", "got", "why"),
     [
-        ("a100-sxm-80gb", "fp8", "caches of fp8 for SM 8.0", "tensorrt-llm keeps them on SM 8.9, 9.0, 10.0, 12.0"),
+        (
+            "a100-sxm-80gb",
+            "fp8",
+            "caches of fp8 for SM 8.0",
+            "tensorrt-llm keeps them on SM 8.9, 9.0, 10.0, 10.3, 12.0",
+        ),
         ("h100-sxm-80gb", "int8", "caches of int8 on tensorrt-llm", "switches paged-context attention off"),
     ],
 )

@@ -50,7 +50,8 @@ def test_comparisons(axis: str, capsys: pytest.CaptureFixture[str]) -> None:
     pays = lines[0].split("  ")
     assert [word.strip() for word in pays if word.strip()][-2:] == ["pays", "builds"]
     if axis.startswith("drafts"):
-        assert re.search(r" 1-\d+ +yes$", lines[1])
+        # beside 4096 cached tokens a request, caches are most of what a step reads at any batch: no end
+        assert re.search(r" 1\+ +yes$", lines[1])
         # what an MTP layer takes is not known, and a draft without a price would gain four times
         assert "not predicted" in lines[2]
         assert "Not predicted: the sizes of what drafts under kind mtp are not read" in " ".join(lines)
