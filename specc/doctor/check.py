@@ -130,9 +130,13 @@ def _planned(
 def _opened(model: ModelEvidence, ruled: list[Finding]) -> Iterator[Finding]:
     """Yield what opening a model refused; a head is explained by its own rule, and missing weights are a note."""
     if model.bare:
-        evidence = (("config.json", str(model.folder)), ("no weights", str(model.folder)))
+        held = "no safetensors" if model.unread else "no weights"
+        evidence = (("config.json", str(model.folder)), (held, str(model.folder)))
         message = f"The {model.role}'s tensors could not be compared: only its configuration is here."
         fix = Fix("check again where the weights are, before building")
+        if model.unread:
+            message = f"The {model.role}'s tensors could not be compared: its weights are not in safetensors files."
+            fix = Fix("check a safetensors version of these weights, where there is one")
         yield Finding("SPC349", "note", str(model.folder), evidence, message, fix)
     head = head_kind(model) is not None and model.role == "draft"
     for failure in model.failures:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from specc.catalog.gpus import GpuRow
 from specc.checkpoint.config_facts import facts_from_config_file
 from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.head_folder import WEIGHTS
 from specc.checkpoint.hf_folder import CONFIG_FILE
 from specc.checkpoint.hf_tokenizer import parts_from_folder
 from specc.checkpoint.reference import resolved_from_reference
@@ -26,6 +27,7 @@ from specc.recipe.models import ModelChoice
 from specc.recipe.schema import Recipe
 
 T = TypeVar("T")
+OTHER_FORMS: Final = tuple(form for form in WEIGHTS if form != ".safetensors")
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ class ModelEvidence:
         return (
             self.config is not None and self.folder is not None and self.headers is None and not _weights(self.folder)
         )
+
+    @property
+    def unread(self) -> bool:
+        """Whether its weights are in a form that is not read, as EAGLE's authors publish theirs."""
+        return self.bare and self.folder is not None and any(f.suffix in OTHER_FORMS for f in self.folder.iterdir())
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,9 @@ def _from_config(config: Values) -> HeadKind | None:
     ):
         if part.lower() in name.lower():
             return HeadKind(kind, f"architectures {name}", taps, block)
+    for key, kind, block in (("dflash_config", "DFlash", True), ("draft_vocab_size", "EAGLE-3", False)):
+        if config.mapping.get(key) is not None:  # EAGLE's authors call the architecture of their heads Llama
+            return HeadKind(kind, f"{key} in config.json", taps=True, block=block)
     return None
 
 

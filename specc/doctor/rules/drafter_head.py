@@ -25,7 +25,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
     named = (f"kind: {stated.kind}", pair.recipe.place("draft", "kind"))
     wanted = WANTED.get(stated.kind)
     if kind is None:
-        if wanted is not None and draft.config is not None:
+        if wanted is not None and draft.config is not None and not draft.unread:
             message = "This is a model of its own: it has no projection of the target's hidden states."
             evidence = (named, ("no `fc.weight`", draft.config_place))
             fix = Fix(f"kind: model, or name a {wanted} head of this target".replace("a E", "an E"))

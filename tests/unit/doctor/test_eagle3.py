@@ -39,3 +39,23 @@ def test_a_model_of_its_own_is_no_head(tmp_path: Path) -> None:
     assert "is a model of its own" in finding.message
     assert finding.fix is not None
     assert "kind: model" in finding.fix.text
+
+
+@pytest.mark.parametrize(
+    ("keys", "codes"),
+    [
+        ({"draft_vocab_size": 16}, {"SPC338"}),
+        ({"dflash_config": {"mask_token_id": 3}}, {"SPC337", "SPC338"}),
+        ({}, set()),
+    ],
+)
+def test_a_head_whose_weights_are_not_read_is_told_by_its_configuration(
+    tmp_path: Path, keys: dict[str, object], codes: set[str]
+) -> None:
+    """As EAGLE's authors publish theirs: an architecture called Llama beside pytorch_model.bin."""
+    config_folder(tmp_path / "draft", TinyLlama(), **keys)
+    (tmp_path / "draft" / "pytorch_model.bin").write_bytes(b"")
+    report = checked(tmp_path, EAGLE3)
+    assert {finding.code for finding in report.of("error")} & {"SPC337", "SPC338"} == codes
+    (note,) = [f for f in report.findings if f.code == "SPC349" and "draft" in f.message]
+    assert note.message.endswith("its weights are not in safetensors files.")
