@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import tempfile
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -101,15 +103,18 @@ def write_kernels(variants: tuple[KernelVariant, ...], target: KernelTarget, fol
     context = multiprocessing.get_context("spawn")
     workers = max(1, min(len(variants), os.cpu_count() or 1, _MOST_PROCESSES))
     with (
-        tempfile.TemporaryDirectory() as cache,
+        tempfile.TemporaryDirectory(dir=folder) as cache,  # swept with the folder where this process is killed
         ProcessPoolExecutor(workers, context, initializer=_settle, initargs=(cache,)) as pool,
     ):
         jobs = [pool.submit(compiled_from_variant, variant, target) for variant in variants]
-        for number, (variant, job) in enumerate(zip(variants, jobs, strict=True), start=1):
-            compiled = job.result()
-            (folder / f"{variant.name}.ptx").write_text(compiled.ptx, encoding="utf-8")
-            specs.append(_spec(variant, compiled))
-            progress(what, number, len(variants))
+        try:
+            for number, (variant, job) in enumerate(zip(variants, jobs, strict=True), start=1):
+                compiled = job.result()
+                (folder / f"{variant.name}.ptx").write_text(compiled.ptx, encoding="utf-8")
+                specs.append(_spec(variant, compiled))
+                progress(what, number, len(variants))
+        finally:
+            pool.shutdown(cancel_futures=True)  # Ctrl-C, or a kernel that is refused, waits for no others
     manifest = KernelManifest(
         KERNELS_SCHEMA,
         source_hash(),
@@ -124,6 +129,16 @@ def write_kernels(variants: tuple[KernelVariant, ...], target: KernelTarget, fol
 
 def _settle(cache: str) -> None:
     os.environ.update(COMPILER_SETTINGS | {"TRITON_CACHE_DIR": cache})
+    tempfile.tempdir = cache  # for the assembler's files, which a process that is ended leaves
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the build is killed: it would wait for its next kernel for ever, and hold the terminal."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def _spec(variant: KernelVariant, compiled: CompiledKernel) -> KernelSpec:
