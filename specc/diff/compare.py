@@ -11,10 +11,12 @@ from specc.bundle.manifest import Manifest
 from specc.bundle.record import Json, json_from_record
 from specc.diff.comparison import Change, Changes, Comparison, Effects, Quantity, SideName
 from specc.diff.measured import measured_effects, measured_notes
+from specc.diff.predicted import predicted_effects, prediction_without_tables
 from specc.diff.side import Side
 from specc.diff.values import changes_of_values
 from specc.errors import SpeccError
 from specc.plan.plan import Plan
+from specc.plan.prediction import Prediction
 
 # Parts of the plan that are compared elsewhere, or say nothing of their own.
 ELSEWHERE: Final = frozenset({"recipe", "memory", "notes", "schema", "name"})
@@ -51,7 +53,9 @@ def _changes(a: Side, b: Side) -> Iterator[Changes]:
         yield Changes("recipe", said)
     if a.plan is not None and b.plan is not None:
         left_out = ELSEWHERE | ({"prediction"} if _both_measured(a, b) else set())
-        decided = changes_of_values(_decisions(a.plan, left_out), _decisions(b.plan, left_out))
+        predicted = all(isinstance(plan.prediction, Prediction) for plan in (a.plan, b.plan))
+        decisions = [_decisions(plan, left_out, tables=not predicted) for plan in (a.plan, b.plan)]
+        decided = changes_of_values(*decisions)
         yield Changes("plan", tuple(change for change in decided if change not in said))
     if a.lock is not None and b.lock is not None:
         yield Changes("sources", changes_of_values(_sources(a.lock), _sources(b.lock)))
@@ -65,6 +69,8 @@ def _effects(a: Side, b: Side) -> Iterator[Effects]:
         yield Effects("size", measured=False, quantities=tuple(_sizes(a.manifest, b.manifest)))
     if a.plan is not None and b.plan is not None:
         yield Effects("memory", measured=False, quantities=tuple(_memory(a.plan, b.plan)))
+        if not _both_measured(a, b):
+            yield from predicted_effects(a.plan, b.plan)
     if a.measurements is not None and b.measurements is not None:
         yield from measured_effects(a.measurements, b.measurements)
 
@@ -74,9 +80,12 @@ def _both_measured(a: Side, b: Side) -> bool:
     return all(side.measurements is not None and side.measurements.costs is not None for side in (a, b))
 
 
-def _decisions(plan: Plan, left_out: frozenset[str]) -> Json:
+def _decisions(plan: Plan, left_out: frozenset[str], *, tables: bool) -> Json:
+    """Return what a plan decides; without `tables`, of its prediction what is not compared as an effect."""
     value = json_from_record(plan)
     assert isinstance(value, dict)
+    if not tables and isinstance(plan.prediction, Prediction):
+        value["prediction"] = prediction_without_tables(plan.prediction)
     return {key: part for key, part in value.items() if key not in left_out}
 
 

@@ -52,7 +52,10 @@ class Changes:
 
 @dataclass(frozen=True)
 class Effects:
-    """Numbers of one part: `size`, `memory`, `step costs`, `acceptance (MAL)`, `predicted speed-up`.
+    """Numbers of one part.
+
+    Parts are `size`, `memory`, then `predicted times, batch 1` and `predicted speed-up` of two plans, or where both
+    sides were measured `step costs`, `acceptance (MAL)` and the `predicted speed-up` by these.
 
     Attributes:
         part: of what.

@@ -238,7 +238,8 @@ def _weight_notes(source: SourceCheckpoint, scheme: str, graph: GraphPlan) -> tu
         expanded = f"The checkpoint stores {stored} blocks; they are expanded to {scheme} once, while building."
         return (expanded, *source.quantization_notes)
     if scheme == "f16":
-        return (f"The checkpoint stores {stored}, whose range is wider than f16's: activations above 65504 overflow.",)
+        wide = f"The checkpoint stores {stored}, whose range is wider than f16's: activations above 65504 overflow"
+        return (f"{wide}, and `specc verify` on the GPU says so. Scheme bf16, from SM 8.0 on, has the range.",)
     if stored == "f32" or (stored, scheme) == ("f16", "bf16"):
         return (f"The checkpoint stores {stored}; {scheme} rounds its weights.",)
     return ()

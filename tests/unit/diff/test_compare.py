@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from specc.cli.main import status_from_arguments
 from specc.diff.compare import comparison_from_sides
 from specc.diff.measured import measured_notes, measurements_from_bundle, predicted_speedup_of
 from specc.diff.side import side_from_path
+from specc.diff.text import lines_from_comparison
 from specc.pipeline import plan_from_file
 from specc.runtime.call_costs import BurstCosts
 from tests.tiny_models import llama_folder
@@ -166,6 +168,30 @@ def test_unrolled_drafts_are_priced_as_the_calls_that_a_session_makes(folder):
 def test_the_model_is_not_compared_where_both_were_measured(folder):
     measured = changed(compared(folder / "build" / "one", folder / "build" / "two"))
     assert not any(key.startswith("prediction") for key in measured["plan"])
+
+
+def test_two_recipes_of_a_gpu_show_what_is_predicted(folder):
+    """What a choice does to the predicted speed, as numbers and not as cut lists of JSON."""
+    (folder / "gpu.yaml").write_text(RECIPE.replace("gpu: cpu", "gpu: rtx-4090"))
+    near = side_from_path(folder / "gpu.yaml", PLANNED)
+    prediction = near.plan.prediction
+    (first, *rest) = prediction.batches
+    other = replace(
+        prediction,
+        ar_step_ms=2 * prediction.ar_step_ms,
+        batches=(replace(first, speedup=replace(first.speedup, mid=1.5)), *rest),
+    )
+    comparison = comparison_from_sides(near, replace(near, plan=replace(near.plan, prediction=other)))
+    effects = {part.part: {q.name: (q.a, q.b) for q in part.quantities} for part in comparison.effects}
+    step = prediction.ar_step_ms / 1000
+    assert effects["predicted times, batch 1"]["AR step"] == (step, 2 * step)
+    assert effects["predicted speed-up"]["batch 1, its best gamma"] == (first.speedup.mid, 1.5)
+    assert changed(comparison)["plan"] == {}
+    shown = "\n".join(lines_from_comparison(comparison))
+    assert re.search(r"\n  AR step .* \+100\.0 %\n", shown)
+    assert "batch 1, its best gamma" in shown
+    assert not comparison.same
+    assert comparison_from_sides(near, near).same
 
 
 def test_the_command_line(folder, capsys):

@@ -109,7 +109,7 @@ def test_candidates_end_at_the_tokenizers_vocabulary() -> None:
 
 @pytest.mark.parametrize(
     ("stored", "gpu", "scheme", "words"),
-    [("bf16", "l4", "f16", "65504"), ("f32", "l4", "bf16", "rounds"), ("q4_1", "cpu", "f32", "q4_1 blocks"),
+    [("bf16", "l4", "f16", "Scheme bf16"), ("f32", "l4", "bf16", "rounds"), ("q4_1", "cpu", "f32", "q4_1 blocks"),
      ("f16", "l4", "f16", ""), ("bf16", "cpu", "f32", "")],
 )  # fmt: skip
 def test_a_change_of_dtype_is_noted(stored, gpu, scheme, words) -> None:
