@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +15,11 @@ import pytest
 from specc.bundle.store import Store
 from specc.errors import SpeccError
 from specc.plugin import bundle_from_source
-from specc.plugin.bundle import KERNELS_FILE, KernelBundle
-from specc.plugin.bundle_from_source import kernels_in_store, place_kernels, write_kernels
-from specc.plugin.compiled_from_variant import assembler_path
+from specc.plugin.bundle import KERNELS_FILE, KernelBundle, parameters_of_row
+from specc.plugin.bundle_from_source import _settle, kernels_in_store, place_kernels, write_kernels
+from specc.plugin.compiled_from_variant import assembler_path, compiled_from_variant
 from specc.plugin.operators import OPERATORS
-from specc.plugin.ptx import header_from_ptx
+from specc.plugin.ptx import PtxHeader, header_from_ptx
 from specc.plugin.targets import KERNEL_TARGETS, MOST_SHARED_BYTES
 from specc.plugin.variants import KernelVariant, all_variants, variants_of_chain
 from specc.progress import silent
@@ -57,6 +59,22 @@ def test_the_isa_is_pinned_and_the_gpu_is_named(bundle: Path, sm: str, target: s
         header = header_from_ptx(KernelBundle(bundle, sm).kernel(variant).ptx)
         assert header is not None
         assert (header.target, header.version) == (target, KERNEL_TARGETS[sm].ptx_version)
+
+
+@pytest.mark.slow
+def test_every_gpu_of_the_list_gets_kernels_of_its_own(tmp_path: Path) -> None:
+    """The greedy chain for those that the bundle of these tests is without: assembled for each, without spills."""
+    targets = [target for name, target in KERNEL_TARGETS.items() if name not in ("8.0", "9.0", "10.3")]
+    jobs = [(variant, target) for target in targets for variant in GREEDY]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, context, initializer=_settle, initargs=(str(tmp_path),)) as pool:
+        made = list(pool.map(compiled_from_variant, *zip(*jobs, strict=True)))
+    for (variant, target), kernel in zip(jobs, made, strict=True):
+        row = OPERATORS[variant.operator]
+        wanted = PtxHeader(row.kernel, parameters_of_row(row), target.ptx_version, target.target, 32 * row.num_warps)
+        assert header_from_ptx(kernel.ptx) == wanted
+        assert kernel.shared_bytes < MOST_SHARED_BYTES
+        assert kernel.spill_bytes == 0
 
 
 def test_equal_input_gives_equal_bytes(bundle: Path, tmp_path: Path) -> None:
