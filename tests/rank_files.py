@@ -128,13 +128,14 @@ def _int4(
     quantization: dict[str, Any], name: str, shape: tuple[int, ...], dtype: str
 ) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Return what a layer of 4 bits has before the loader transposes it into the order of kernels."""
-    rows, columns = shape
+    *stack, rows, columns = shape
     groups = columns // quantization["group_size"]
     needed: dict[str, tuple[str, tuple[int, ...]]] = {
-        f"{name}.weight": ("I8", (rows // 2, columns)), f"{name}.weights_scaling_factor": ("F32", (rows, groups)),
+        f"{name}.weight": ("I8", (*stack, rows // 2, columns)),
+        f"{name}.weights_scaling_factor": ("F32", (*stack, rows, groups)),
     }  # fmt: skip
     if quantization["has_zero_point"]:
-        needed[f"{name}.zero"] = (dtype, (groups, rows))
+        needed[f"{name}.zero"] = (dtype, (*stack, groups, rows))
     if quantization["pre_quant_scale"]:
-        needed[f"{name}.prequant_scaling_factor"] = (dtype, (columns,))
+        needed[f"{name}.prequant_scaling_factor"] = (dtype, (*stack, columns))
     return needed

@@ -52,15 +52,17 @@ def wide_from_rank(tensors: Tensors) -> Tensors:
 def _of_int4(packed: npt.NDArray[np.int8], wide: Tensors, stem: str) -> Array:
     """Return code * scale + zero, times the factors of inputs, which the runtime would multiply inputs by."""
     scales = wide[f"{stem}weights_scaling_factor"]  # [N, K/g]
-    size = packed.shape[1] // scales.shape[1]
-    codes = np.empty((2 * len(packed), packed.shape[1]), np.float32)
+    *stack, pairs, columns = packed.shape  # a stack of experts has one more dimension
+    size = columns // scales.shape[-1]
+    codes = np.empty((*stack, 2 * pairs, columns), np.float32)
     for half, rows in ((0, slice(0, None, 2)), (4, slice(1, None, 2))):
         nibbles = (packed.view(np.uint8) >> half) % 16
-        codes[rows] = np.where(nibbles > 7, nibbles.astype(np.float32) - 16, nibbles)
-    matrix: Array = codes * scales.repeat(size, axis=1)
+        codes[..., rows, :] = np.where(nibbles > 7, nibbles.astype(np.float32) - 16, nibbles)
+    matrix: Array = codes * scales.repeat(size, axis=-1)
     if f"{stem}zero" in wide:
-        matrix += wide[f"{stem}zero"].T.repeat(size, axis=1)
-    return matrix * wide.get(f"{stem}prequant_scaling_factor", np.float32(1))
+        matrix += np.swapaxes(wide[f"{stem}zero"], -1, -2).repeat(size, axis=-1)
+    factors = wide.get(f"{stem}prequant_scaling_factor", np.ones((*stack, columns), np.float32))
+    return matrix * factors[..., None, :]
 
 
 def _of_layer(tensors: Tensors, layer: int) -> Tensors:

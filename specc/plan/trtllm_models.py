@@ -74,7 +74,7 @@ def model_plan(
         dtype=dtype,
         weights=weights,
         scheme=scheme,
-        kv_cache=_cache(recipe, role, choice, scheme=scheme, dtype=dtype, flow=flow),
+        kv_cache=_cache(recipe, role, choice, weights=weights, dtype=dtype, flow=flow, scheme=scheme),
         tp_size=tp_size,
         pp_size=pp_size,
         int4=int4,
@@ -107,13 +107,13 @@ def _engine_weights(
     own, experts = facts.stored_dtype, facts.experts is not None
     if own == STORED_FP8 and scheme == "fp8" and stored.static_fp8:
         return "stored"
-    if scheme == "w4a16" and stored.int4 is not None and not experts:
+    if scheme == "w4a16" and stored.int4 is not None:
         _check_int4(recipe, role, facts, stored.int4, tp_size)
         return "stored"
     if own not in PLAIN:
         why = (
             "the engine flow takes plain weights, fp8 with one scale of weights and one of inputs for each matrix, and "
-            "4 bits in groups of 64 or 128 with scheme w4a16, of experts none of these but fp8"
+            "4 bits in groups of 64 or 128 with scheme w4a16"
         )
         fix = f"the unquantized checkpoint of the same model, with {role}.scheme: fp8, or flow: serve"
         raise refused(recipe, (role, "model"), f"a checkpoint that stores {own}", why, fix)
@@ -138,7 +138,7 @@ def _check_int4(recipe: Recipe, role: str, facts: ModelFacts, int4: Int4Groups, 
     heads = facts.num_attention_heads // tp_size + 2 * max(1, facts.num_key_value_heads // tp_size)
     sizes = {
         "hidden_size": facts.hidden_size,
-        "intermediate_size": facts.intermediate_size,
+        "intermediate_size": _inner(facts),
         "the outputs of all heads": facts.num_attention_heads * facts.head_dim,
         "queries, keys and values": heads * facts.head_dim * tp_size,
     }
@@ -149,16 +149,23 @@ def _check_int4(recipe: Recipe, role: str, facts: ModelFacts, int4: Int4Groups, 
         raise refused(recipe, (role, "scheme"), got, why, f"fewer GPUs, or {role}.scheme: fp8 of a plain checkpoint")
 
 
-def _cache(recipe: Recipe, role: str, choice: ModelChoice, *, scheme: str, dtype: str, flow: Flow) -> str:
-    """Return the dtype of the caches, refusing the one that costs an engine its paged-context attention."""
+def _cache(
+    recipe: Recipe, role: str, choice: ModelChoice, *, weights: WeightsForm, scheme: str, dtype: str, flow: Flow
+) -> str:
+    """Return the dtype of the caches, refusing the one that costs an engine its paged-context attention.
+
+    Source: builder.py of TensorRT-LLM 1.2, which keeps it beside static fp8; fp8 by rows is another algorithm there.
+    """
     cache = choice.kv_cache or dtype
-    if cache == "fp8" and flow == "engine" and scheme != "fp8":
+    static = scheme == "fp8" and weights == "stored"
+    if cache == "fp8" and flow == "engine" and not static:
         why = (
             "trtllm-build then switches paged-context attention off without a word, which drafts from a draft engine "
             "and reused prefixes need"
         )
-        got = f"caches of fp8 beside weights of {scheme}"
-        raise refused(recipe, (role, "kv_cache"), got, why, f"kv_cache: {dtype}, or {role}.scheme: fp8")
+        got = f"caches of fp8 beside weights of {'fp8 row by row' if weights == 'fp8 rows' else scheme}"
+        fix = f"kv_cache: {dtype}, or scheme fp8 of a checkpoint that ModelOpt calibrated to fp8"
+        raise refused(recipe, (role, "kv_cache"), got, why, fix)
     return cache
 
 

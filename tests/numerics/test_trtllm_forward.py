@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
+from safetensors.numpy import save_file
 
 from specc.plan.trtllm_stored import stored_from_source
 from tests.quantized_folders import LAYOUTS, pack_folder
@@ -68,6 +70,22 @@ def test_matrices_of_4_bits_are_what_their_tool_means(tmp_path: Path, layout: st
                 weight = codes * stored.scales.repeat(32, axis=1) + zeros.astype(np.float32).repeat(32, axis=1)
             parameter.copy_(torch.from_numpy(weight))
     wanted = reference_logits(model, TEXT)
+    np.testing.assert_allclose(found[:, : wanted.shape[1]], wanted, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_experts_of_4_bits_are_what_their_tool_means(tmp_path: Path) -> None:
+    sizes = FAMILIES["mixtral"].keys | {"intermediate_size": 128}
+    model = model_from_family(TinyFamily("MixtralConfig", "MixtralForCausalLM", sizes))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.half().float())
+    folder, plain = (folder_from_model(model, tmp_path / name) for name in ("m", "plain"))
+    meant = pack_folder(folder, LAYOUTS["modelopt_int4_factors"])
+    source = opened(folder)
+    plan = model_plan(2, dtype="f16", weights="stored", scheme="w4a16", int4=stored_from_source(source).int4)
+    found = logits_from_ranks(write_ranks(source, plan, tmp_path / "c"), TEXT)
+    save_file(meant, plain / "model.safetensors", metadata={"format": "pt"})
+    wanted = reference_logits(transformers.MixtralForCausalLM.from_pretrained(plain).float().eval(), TEXT)
     np.testing.assert_allclose(found[:, : wanted.shape[1]], wanted, rtol=TOLERANCE, atol=TOLERANCE)
 
 

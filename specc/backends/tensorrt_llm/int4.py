@@ -1,10 +1,12 @@
 """Matrices of 4 bits as engines take them: the checkpoint's own codes and scales, laid out anew and not rounded again.
 
 A weight is code * scale + zero there, with signed codes; inputs are multiplied by factors first where there are some.
-Kernels' own order is made when the files are loaded, so none of it is here.
+Kernels' own order is made when the files are loaded, so none of it is here. A layer's experts are stacked: each tensor
+has one more dimension in front, and all experts have the same factors, of which the loader takes the first row.
 
 Source: `preprocess_perlayer_weights` and `MOEWeightWrapper.postprocess_awq` of TensorRT-LLM 1.2 (codes less 8 beside
-zeros (8 - z) * scale), `model_config_utils.py` of nvidia-modelopt 0.37 for names and shapes.
+zeros (8 - z) * scale), `model_config_utils.py` and `layer_utils.build_stacked_experts` of nvidia-modelopt 0.37 for
+names and shapes. TensorRT-LLM has 4 bits for experts since 0.18 (pull request 2792).
 """
 
 from __future__ import annotations
@@ -31,21 +33,23 @@ MIDDLE = 8
 def int4_tensors(tensor: RankTensor, int4: Int4Groups, dtype: RankDtype) -> Iterator[RankTensor]:
     """Yield the tensors of one matrix [N, K] of a rank: codes [N/2, K], scales [N, K/g], zeros [K/g, N], factors [K].
 
+    Of a stack of experts [E, N, K] each of them begins with E.
+
     Args:
         tensor: as it would be without quantization.
         int4: of the plan.
         dtype: of what is not quantized.
     """
-    rows, columns = tensor.shape
+    *stack, rows, columns = tensor.shape
     stem, groups = tensor.name.removesuffix("weight"), columns // int4.group_size
-    yield replace(tensor, dtype="i8", shape=(rows // 2, columns), content="int4 codes")
+    yield replace(tensor, dtype="i8", shape=(*stack, rows // 2, columns), content="int4 codes")
     scales = f"{stem}weights_scaling_factor"
-    yield replace(tensor, name=scales, dtype="f32", shape=(rows, groups), content="int4 scales")
+    yield replace(tensor, name=scales, dtype="f32", shape=(*stack, rows, groups), content="int4 scales")
     if int4.zero_point:
-        yield replace(tensor, name=f"{stem}zero", dtype=dtype, shape=(groups, rows), content="int4 zeros")
+        yield replace(tensor, name=f"{stem}zero", dtype=dtype, shape=(*stack, groups, rows), content="int4 zeros")
     if int4.input_factors:
         name = f"{stem}prequant_scaling_factor"
-        yield replace(tensor, name=name, dtype=dtype, shape=(columns,), content="input factors")
+        yield replace(tensor, name=name, dtype=dtype, shape=(*stack, columns), content="input factors")
 
 
 def int4_parts(tensor: RankTensor, source: SourceCheckpoint) -> Iterator[npt.NDArray[Any]]:
@@ -64,11 +68,21 @@ def int4_parts(tensor: RankTensor, source: SourceCheckpoint) -> Iterator[npt.NDA
                 matrix, rows, columns = _part(piece, source)
                 yield matrix.scales[rows, _groups(matrix, columns)]
         case "int4 zeros":
-            yield np.concatenate([_zeros(*_part(piece, source)) for piece in tensor.pieces]).T
+            for pieces in _by_expert(tensor, matrix_rank=2):
+                yield np.concatenate([_zeros(*_part(piece, source)) for piece in pieces]).T
         case "input factors":
-            yield _shared_factors(tensor, source)
+            factors = _shared_factors(tensor, source)
+            for _ in _by_expert(tensor, matrix_rank=1):
+                yield factors
         case other:
             raise SpeccBug(f"{tensor.name} holds {other}")
+
+
+def _by_expert(tensor: RankTensor, matrix_rank: int) -> Iterator[tuple[Piece, ...]]:
+    """Yield the pieces of each expert; all at once of what is no stack, whose shape has the dimensions of a matrix."""
+    each = len(tensor.pieces) // (tensor.shape[0] if len(tensor.shape) > matrix_rank else 1)
+    for first in range(0, len(tensor.pieces), each):
+        yield tensor.pieces[first : first + each]
 
 
 def _part(piece: Piece, source: SourceCheckpoint) -> tuple[QuantizedWeight, slice, slice]:
@@ -108,7 +122,7 @@ def _shared_factors(tensor: RankTensor, source: SourceCheckpoint) -> Float32Arra
                 "SPC405",
                 f"{header.file} {header.name}",
                 f"pre_quant_scale differs from that of {headers[0].name}",
-                "TensorRT-LLM fuses both into one product, whose input is multiplied once",
+                "TensorRT-LLM multiplies the inputs of fused matrices, and of a layer's experts, by the same factors",
                 "export the checkpoint with ModelOpt's export_hf_checkpoint, which makes them one, or flow: serve",
             )
     return found[0]

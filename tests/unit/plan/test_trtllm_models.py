@@ -65,6 +65,33 @@ def test_weights_are_taken_or_made(flow: str, scheme: str, own: str, stored: Sto
     assert plan.int4 == (stored.int4 if (made, scheme) == ("ranks: stored", "w4a16") else None)
 
 
+@pytest.mark.parametrize(("own", "stored"), [("int4", MODELOPT), ("uint4", AUTOAWQ)])
+def test_experts_in_4_bits_are_taken_as_they_are_stored(own: str, stored: StoredMatrices) -> None:
+    plan = planned("engine", "w4a16", own, stored, experts=EXPERTS, family="mixtral")
+    assert (plan.weights, plan.int4) == ("stored", stored.int4)
+    uneven = replace(EXPERTS, moe_intermediate_size=28672 + 64)  # another size than that of dense layers
+    with pytest.raises(SpeccError, match="intermediate_size 28736"):
+        planned("engine", "w4a16", own, stored, experts=uneven, family="mixtral")
+
+
+def test_caches_of_fp8_stand_beside_static_fp8_alone() -> None:
+    """Beside fp8 row by row, as beside bf16, trtllm-build would switch paged-context attention off without a word."""
+    choice = RECIPE.target.model_copy(update={"scheme": SchemeChoice(name="fp8"), "kv_cache": "fp8"})
+
+    def cache_of(own: str, stored: StoredMatrices, flow: Any) -> str:
+        facts = replace(FACTS, stored_dtype=own)
+        plan = model_plan(
+            RECIPE, "target", choice, facts, scheme="fp8", flow=flow, sizes=(4, 1), limits=LIMITS, stored=stored
+        )
+        return plan.kv_cache
+
+    assert cache_of("fp8_e4m3", replace(PLAIN, static_fp8=True), "engine") == "fp8"
+    assert cache_of("bf16", PLAIN, "serve") == "fp8"
+    with pytest.raises(SpeccError) as caught:
+        cache_of("bf16", PLAIN, "engine")
+    assert (caught.value.code, caught.value.got) == ("SPC324", "caches of fp8 beside weights of fp8 row by row")
+
+
 def test_what_is_not_quantized_has_the_dtype_of_the_scales() -> None:
     """Scales of AutoAWQ are float16, and so is the rest of such a checkpoint; the loader casts scales to it."""
     assert planned("engine", "w4a16", "uint4", AUTOAWQ).dtype == "f16"
@@ -133,8 +160,6 @@ def test_words_that_nothing_follows_are_refused(flow: str, scheme: str, words: d
 @pytest.mark.parametrize(
     ("flow", "scheme", "own", "stored", "got"),
     [
-        ("engine", "w4a16", "int4", MODELOPT, "a checkpoint that stores int4"),
-        ("engine", "w4a16", "uint4", AUTOAWQ, "a checkpoint that stores uint4"),
         ("engine", "fp8", "bf16", PLAIN, "scheme fp8 of a mixture of experts"),
         ("engine", "nvfp4", "bf16", PLAIN, "scheme nvfp4 in the flow engine"),
         ("serve", "w4a16", "bf16", PLAIN, "scheme w4a16 of a checkpoint that stores bf16"),

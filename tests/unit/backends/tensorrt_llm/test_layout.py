@@ -13,7 +13,7 @@ import pytest
 from specc.backends.tensorrt_llm.layout import layers_of_stage
 from specc.plan.trtllm_plan import Int4Groups
 from specc.plan.trtllm_stored import stored_from_source
-from tests.quantized_folders import LAYOUTS, pack_folder, quantized_folder
+from tests.quantized_folders import LAYOUTS, quantized_folder
 from tests.rank_files import Tensors, model_plan, read_file, required_tensors, write_ranks
 from tests.rank_forward import wide_from_rank
 from tests.tiny_families import TinyFamily, folder_from_model, model_from_family, opened
@@ -143,30 +143,6 @@ def test_scales_of_caches_come_from_the_source_the_larger_of_keys_and_values(tmp
     name = "attention.kv_cache_scaling_factor"
     scales = [[float(rank[f"transformer.layers.{layer}.{name}"][0]) for layer in range(3)] for rank in found]
     assert scales == [[1.0, 0.5, 1.0]] * 2
-
-
-def test_experts_in_fp8_have_a_scale_each(tmp_path: Path) -> None:
-    """Mixtral: up and gate of an expert share the larger of theirs, all experts the largest of their inputs."""
-    folder = folder_from_model(model_from_family(FAMILIES["mixtral"]), tmp_path / "m")
-    meant = pack_folder(folder, LAYOUTS["modelopt_fp8"])
-    plan = model_plan(2, weights="stored", scheme="fp8", kv_cache="fp8")
-    _, found = ranks(write_ranks(opened(folder), plan, tmp_path / "c"))
-    prefix, model = "transformer.layers.0.mlp.", "model.layers.0.block_sparse_moe.experts."
-    wide = [wide_from_rank(rank) for rank in found]
-    up, gate = (
-        np.concatenate([np.split(rank[f"{prefix}fc.weight"], 2, axis=1)[half] for rank in wide], axis=1)
-        for half in (0, 1)
-    )
-    down = np.concatenate([rank[f"{prefix}proj.weight"] for rank in wide], axis=2)
-    for expert in range(3):
-        own = {part: meant[f"{model}{expert}.{w}.weight"] for part, w in (("up", "w3"), ("gate", "w1"), ("down", "w2"))}
-        scale = found[0][f"{prefix}fc.weights_scaling_factor"][expert, 0]
-        np.testing.assert_allclose(scale, max(np.abs(own[part]).max() for part in ("up", "gate")) / 448, rtol=1e-6)
-        np.testing.assert_array_equal(down[expert], own["down"])
-        for value, part in ((up[expert], "up"), (gate[expert], "gate")):
-            limit = np.maximum(np.abs(own[part]) / 16, scale * 2.0**-10) * (1 + 1e-6)
-            assert (np.abs(value - own[part]) <= limit).all()
-    assert found[1][f"{prefix}fc.activation_scaling_factor"] == np.float32(0.1)
 
 
 def differing_inputs(stored: Tensors) -> None:
