@@ -9,12 +9,22 @@ from typing import Final
 from specc.bundle.manifest import TensorDtype
 from specc.checkpoint.hf_folder import CONFIG_FILE
 from specc.checkpoint.reference import HUB_SCHEME, local_path
+from specc.checkpoint.safetensors_header import headers_from_safetensors
 from specc.checkpoint.values import values_from_json_file
 from specc.errors import SpeccError
 
-WEIGHTS: Final = (".safetensors", ".bin", ".pt")
+SAFETENSORS: Final = ".safetensors"
+WEIGHTS: Final = (SAFETENSORS, ".bin", ".pt")
 """EAGLE's own authors publish pytorch_model.bin."""
 DTYPES: Final[dict[str, TensorDtype]] = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+
+
+@dataclass(frozen=True)
+class HeadTensor:
+    """One tensor of a head's files, or a whole file that has no header: its name, and bytes as they are stored."""
+
+    name: str
+    nbytes: int
 
 
 @dataclass(frozen=True)
@@ -25,11 +35,13 @@ class HeadFolder:
         uri: as the recipe names it.
         files: of the folder itself, by name.
         dtype: that its configuration states; bf16 where it states none.
+        tensors: of its weights: of safetensors files where there are some, which servers prefer.
     """
 
     uri: str
     files: tuple[Path, ...]
     dtype: TensorDtype
+    tensors: tuple[HeadTensor, ...] = ()
 
 
 def head_from_reference(uri: str, base: Path) -> HeadFolder | None:
@@ -40,7 +52,7 @@ def head_from_reference(uri: str, base: Path) -> HeadFolder | None:
         base: the recipe's folder, where relative paths start.
 
     Raises:
-        SpeccError: SPC201 it is no folder with a configuration and weights.
+        SpeccError: SPC201 it is no folder with a configuration and weights; SPC206, SPC220 they are damaged.
     """
     path = None if uri.startswith(HUB_SCHEME) else local_path(uri, base)
     if path is None:
@@ -64,4 +76,12 @@ def head_from_reference(uri: str, base: Path) -> HeadFolder | None:
         )
     config = values_from_json_file(path / CONFIG_FILE)
     stated = config.text("torch_dtype", config.text("dtype", "bfloat16"))
-    return HeadFolder(uri, files, DTYPES.get(stated, "bf16"))
+    return HeadFolder(uri, files, DTYPES.get(stated, "bf16"), _tensors(files))
+
+
+def _tensors(files: tuple[Path, ...]) -> tuple[HeadTensor, ...]:
+    shards = [file for file in files if file.suffix == SAFETENSORS]
+    if shards:
+        found = [header for shard in shards for header in headers_from_safetensors(shard).values()]
+        return tuple(HeadTensor(header.name, header.nbytes) for header in found)
+    return tuple(HeadTensor(file.name, file.stat().st_size) for file in files if file.suffix in WEIGHTS)

@@ -69,7 +69,7 @@ def plan_from_recipe(
     graph, head_notes = _with_head(drafting, lengths.limits, given)
     pair = Pair(facts, draft.spec, draft.facts, source, draft_source, head)
     trtllm = trtllm_from_recipe(recipe, choices, pair, lengths.limits, prediction)
-    demand = demand_of_trtllm(_demand(choices, facts, graph, draft, lengths), trtllm)
+    demand = demand_of_trtllm(_demand(choices, facts, graph, draft, lengths), trtllm, head)
     fit = _checked_fit(recipe, choices, demand)
     model = cost_model(recipe, _models(recipe, choices, facts, graph, draft), lengths.limits, given)
     pays = whole_step_notes(model, demand, lengths.limits.default_gamma, choices.gpu.memory_bytes)

@@ -17,7 +17,9 @@ from specc.catalog.dtypes import DTYPES
 from specc.catalog.runtime_memory import RUNTIME_MEMORY
 from specc.catalog.schemes import WeightClass
 from specc.checkpoint.facts import ModelFacts
+from specc.checkpoint.head_folder import HeadTensor
 from specc.plan.elements import Form, elements_held, heads_held
+from specc.plan.head_weights import item_of_head
 from specc.plan.limits import buckets_from_capacity, draft_capacity, target_capacity
 from specc.plan.plan import MemoryItem
 from specc.plan.shape import EAGLE3_DRAFT_VOCAB
@@ -84,6 +86,7 @@ class Demand:
         verification: whether kernels of specc judge the target's logits, which then stay in its compute dtype.
         head: `fused`: they are made inside such a kernel, and none are kept.
         keeps_float_logits: outputs of the target are made of logits in float32.
+        head_tensors: of a drafter's head whose files are here; empty for other kinds and for hub ids.
     """
 
     target: ModelDemand
@@ -97,6 +100,7 @@ class Demand:
     verification: VerificationLowering = "native"
     head: HeadLowering = "native"
     keeps_float_logits: bool = False
+    head_tensors: tuple[HeadTensor, ...] = ()
 
     def gpus_of(self, model: ModelDemand) -> int:
         """Return how many GPUs share every matrix of a model."""
@@ -111,8 +115,11 @@ def memory_from_demand(demand: Demand) -> tuple[MemoryItem, ...]:
     """
     items = [*_weights(demand, demand.target), *_state(demand, demand.target, "target")]
     draft = demand.draft
+    if demand.head_tensors:
+        items.append(item_of_head(demand.head_tensors, demand.target.facts.num_key_value_heads, demand.gpus))
     if draft is not None:
-        own = [*_weights(demand, draft), *_state(demand, draft, "draft")]
+        counted = () if demand.head_tensors else _weights(demand, draft)
+        own = [*counted, *_state(demand, draft, "draft")]
         if draft.form_of_steps == "unrolled":
             own.append(_unrolled(own))
         if draft.form_of_steps == "whole":

@@ -93,8 +93,14 @@ def trtllm_from_recipe(
     )
 
 
-def demand_of_trtllm(demand: Demand, plan: TrtllmPlan | None) -> Demand:
-    """Return what the memory of the fullest GPU depends on: models as they are divided, caches in their own dtype."""
+def demand_of_trtllm(demand: Demand, plan: TrtllmPlan | None, head: HeadFolder | None) -> Demand:
+    """Return what the memory of the fullest GPU depends on: models as they are divided, caches in their own dtype.
+
+    Args:
+        demand: as specc's own engines would have it.
+        plan: None for other back ends, whose demand stays.
+        head: files of a drafter's head, which are counted as they lie there; None elsewhere.
+    """
     if plan is None:
         return demand
     target = replace(demand.target, cache_dtype=plan.target.kv_cache)
@@ -103,7 +109,14 @@ def demand_of_trtllm(demand: Demand, plan: TrtllmPlan | None) -> Demand:
         draft = replace(draft, cache_dtype=plan.draft.kv_cache, gpus=plan.draft.world_size)
     chunk = max(1, min(demand.limits.prefill_chunk, plan.max_num_tokens // demand.limits.max_batch))
     limits = replace(demand.limits, prefill_chunk=chunk)  # a call's tokens are counted for all rows together there
-    return replace(demand, target=target, draft=draft, limits=limits, gpus=plan.target.world_size)
+    return replace(
+        demand,
+        target=target,
+        draft=draft,
+        limits=limits,
+        gpus=plan.target.world_size,
+        head_tensors=() if head is None else head.tensors,
+    )
 
 
 def trtllm_notes(recipe: Recipe, plan: TrtllmPlan | None) -> tuple[str, ...]:

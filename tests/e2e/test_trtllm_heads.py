@@ -16,7 +16,7 @@ from specc.bundle.lock import read_lock
 from specc.bundle.read import open_bundle
 from specc.cli.main import status_from_arguments
 from specc.errors import ExitStatus, SpeccError
-from specc.pipeline import BuildRequest, BuildResult, build
+from specc.pipeline import BuildRequest, BuildResult, build, plan_from_file
 from specc.progress import silent
 from tests.deployed import layout_of
 from tests.published_llm_args import problems
@@ -137,3 +137,36 @@ def test_a_folder_that_is_no_head(tmp_path: Path, change: str, got: str) -> None
     assert (caught.value.code, caught.value.place) == ("SPC201", "heads/one")
     assert got in caught.value.got
     assert not (tmp_path / "build").exists()
+
+
+def head_memory(recipe: Path, *overrides: str) -> dict[str, int]:
+    plan = plan_from_file(recipe, overrides, offline=True)
+    return {item.name: item.bytes for item in plan.memory if item.name.startswith("draft weights")}
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "pard", "dflash", "dspark"])
+def test_the_plan_counts_the_weights_of_a_head_from_its_files(tmp_path: Path, kind: str) -> None:
+    recipe = recipe_in(tmp_path, kind, "1.2.1" if kind == "eagle3" else "1.3.0rc29")
+    folder = tmp_path / "heads" / "one"
+    shapes = {
+        "fc.weight": (64, 192), "midlayer.self_attn.q_proj.weight": (64, 128),
+        "midlayer.self_attn.k_proj.weight": (32, 128),
+        "midlayer.mlp.down_proj.weight": (64, 96), "lm_head.weight": (263, 64), "norm.weight": (64,),
+    }  # fmt: skip
+    save_file({name: np.zeros(shape, np.float16) for name, shape in shapes.items()}, folder / "model.safetensors")
+    nbytes = {name: 2 * int(np.prod(shape)) for name, shape in shapes.items()}
+    whole = nbytes["fc.weight"] + nbytes["norm.weight"]
+    assert head_memory(recipe) == {"draft weights: head files": whole + (sum(nbytes.values()) - whole) // 2}
+    assert head_memory(recipe, "gpu.count=1") == {"draft weights: head files": sum(nbytes.values())}
+    # a file without a header is counted whole, and where there is another it is the other that is loaded
+    (folder / "pytorch_model.bin").write_bytes(bytes(12345))
+    assert head_memory(recipe, "gpu.count=1") == {"draft weights: head files": sum(nbytes.values())}
+    (folder / "model.safetensors").unlink()
+    assert head_memory(recipe) == {"draft weights: head files": 12345}
+
+
+def test_a_head_that_is_only_named_is_estimated(tmp_path: Path) -> None:
+    recipe = recipe_in(tmp_path, "eagle3")
+    assert set(head_memory(recipe)) == {"draft weights: head files"}
+    named = head_memory(recipe, "draft.model=owner/head")
+    assert {"draft weights: attention", "draft weights: mlp", "draft weights: head"} <= set(named)
