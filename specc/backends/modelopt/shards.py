@@ -24,7 +24,9 @@ from specc.lower.safetensors_file import FileTensor, write_safetensors
 from specc.progress import Progress
 
 INDEX_FILE: Final = "model.safetensors.index.json"
-EXCLUDED: Final = ("lm_head", "*embed_tokens", "*.mlp.gate", "*.shared_expert_gate", "*.router")
+LOOKED_UP: Final = "*embed_tokens"
+"""Tables of rows, no linear layers: they stay as they are, and no list names them, as in ModelOpt's own checkpoints."""
+EXCLUDED: Final = ("lm_head", "*.mlp.gate", "*.shared_expert_gate", "*.router", LOOKED_UP)
 """Modules that stay as they are: TensorRT-LLM quantizes neither heads nor routers."""
 LAYER: Final = ".layers."
 CACHED: Final = {".k_proj": "k_scale", ".v_proj": "v_scale"}
@@ -47,9 +49,10 @@ class Weights:
 
 
 def excluded_modules(shards: tuple[Path, ...]) -> tuple[str, ...]:
-    """Return the modules with a matrix that stays as it is, in order: `exclude_modules` names each."""
+    """Return the linear layers that stay as they are, in order: `exclude_modules` names each."""
     found = [header for shard in shards for header in headers_from_safetensors(shard).values()]
-    return tuple(sorted(_module(header.name) for header in found if _is_matrix(header) and not _is_quantized(header)))
+    plain = (_module(header.name) for header in found if _is_matrix(header) and not _is_quantized(header))
+    return tuple(sorted(module for module in plain if not fnmatchcase(module, LOOKED_UP)))
 
 
 def shards_of(files: Iterable[Path]) -> tuple[Path, ...]:

@@ -179,7 +179,7 @@ def test_configurations_say_what_was_quantized(tmp_path: Path) -> None:
     _, made = written(tmp_path, "W4A16_AWQ")
     own = json.loads((made / QUANT_CONFIG_FILE).read_text())["quantization"]
     assert own == {
-        "quant_algo": "W4A16_AWQ", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head", "model.embed_tokens"],
+        "quant_algo": "W4A16_AWQ", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"],
         "group_size": 128, "has_zero_point": False, "pre_quant_scale": True,
     }  # fmt: skip
     config = json.loads((made / "config.json").read_text())
