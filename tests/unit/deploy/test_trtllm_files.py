@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -200,6 +201,18 @@ def test_triton_gets_target_draft_and_the_model_over_both(recipe: Path, tmp_path
     assert started[started.index("--tensorrt_llm_model_name") + 1] == "tensorrt_llm,tensorrt_llm_draft"
     again = run(script, cwd=tmp_path, TRITON_TRTLLM=app)
     assert again == started
+
+
+def test_triton_speculates_for_one_text_a_request_and_for_a_batch_of_requests(recipe: Path, tmp_path: Path) -> None:
+    """`tensorrt_llm_bls` speculates for no batch of texts, and an instance of it works on one request at a time."""
+    deploy = bundle(recipe, tmp_path / "out", "engine", "1.2.1") / "deploy"
+    (data,) = re.findall(r'--data "(.*)" ', (deploy / "smoke-test-triton.sh").read_text())
+    asked = json.loads(re.sub(r"[$][{]DRAFTS:-(\d+)[}]", r"\1", data.replace('\\"', '"')))
+    assert isinstance(asked["text_input"], str)
+    assert asked["num_draft_tokens"] >= 1
+    run(deploy / "serve-triton.sh", cwd=tmp_path, TRITON_TRTLLM=str(container(tmp_path / "app")))
+    config = (deploy.parent / "triton-repository" / "tensorrt_llm_bls" / "config.pbtxt").read_text()
+    assert "bls_instance_count=8" in config.splitlines()
 
 
 def test_triton_without_a_draft_engine_starts_a_process_a_gpu(recipe: Path, tmp_path: Path) -> None:
