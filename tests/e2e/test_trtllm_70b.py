@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
 from specc.cli.main import status_from_arguments
+from specc.doctor.check import report_from_file
 from specc.pipeline import BuildRequest, BuildResult, build
 from specc.progress import silent
 from tests.house.tree import ROOT
@@ -94,6 +97,23 @@ def test_the_second_recipe_lays_out_four_ranks(models: Path, tmp_path: Path) -> 
     assert sum(file.stat().st_blocks * 512 for file in files) < 5e6
     commands = json.loads((result.path / "deploy" / "trtllm-commands.json").read_text())
     assert commands["build"]["target"][commands["build"]["target"].index("--workers") + 1] == "4"
+
+
+@pytest.mark.parametrize(
+    ("name", "free", "written"),
+    [("llama70b-h100", 1, None), ("llama70b-h100-bf16", 200, None), ("llama70b-h100-bf16", 50, "73.")],
+)
+def test_the_doctor_counts_what_the_build_writes(
+    models: Path, monkeypatch: pytest.MonkeyPatch, name: str, free: int, written: str | None
+) -> None:
+    """Files of a source are linked, rank files are written once, and the engines are built elsewhere."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free * 10**9))
+    target = models / ("bf16" if name.endswith("bf16") else "fp8")
+    settings = (f"target.model={target}", f"draft.model={models / 'draft'}")
+    report = report_from_file(ROOT / "recipes" / f"{name}.yaml", settings, offline=True)
+    found = [finding.evidence[0][0] for finding in report.findings if finding.code == "SPC347"]
+    assert len(found) == (written is not None)
+    assert all(text.startswith(written or "") and text.endswith(" GB are written") for text in found)
 
 
 PROBE = """

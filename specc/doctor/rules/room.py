@@ -18,8 +18,8 @@ from specc.plan.calibration import calibration_of_plan
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.plan import Plan
 
-ENGINE_COPIES: Final = {"onnxruntime": 0, "tensorrt-rtx": 1, "tensorrt": 1}
-"""How many further copies of the weights the engines of a back end hold."""
+ENGINE_COPIES: Final = {"onnxruntime": 0, "tensorrt-rtx": 1, "tensorrt": 1, "tensorrt-llm": 0}
+"""How many further copies of the weights the engines of a back end hold; those of TensorRT-LLM are built elsewhere."""
 HOLD_TWICE: Final = ("tensorrt-rtx", "tensorrt")
 """Whose builder keeps the weights of an engine in memory twice; measured of TensorRT-RTX, TensorRT shares the code."""
 
@@ -39,11 +39,16 @@ def _disk(pair: PairEvidence, plan: Plan, models: list[tuple[ModelEvidence, str]
     folder = _existing(cache_folder())
     free = shutil.disk_usage(folder).free
     copies = ENGINE_COPIES.get(plan.backend.name, 1)
-    needed = sum(_written(model, scheme) + copies * _weights(model, scheme) for model, scheme in models)
+    own = (_written(model, scheme) for model, scheme in models)
+    written = own if plan.backend.trtllm is None else _of_checkpoint(pair, plan)
+    needed = sum(written) + copies * sum(_weights(model, scheme) for model, scheme in models)
     if needed <= free:
         return
     evidence = (
-        (f"{needed / 1e9:.1f} GB are written", f"weights as {plan.target.scheme} and the engines' own copies"),
+        (
+            f"{needed / 1e9:.1f} GB are written",
+            f"weights as {plan.target.scheme}" + (" and the engines' own copies" if copies else ""),
+        ),
         (f"{free / 1e9:.1f} GB are free", str(folder)),
     )
     fix = Fix("free space (`specc cache gc` helps), or set SPECC_CACHE to a folder on a larger disk")
@@ -84,6 +89,14 @@ def _written(model: ModelEvidence, scheme: str) -> int:
     """Return the bytes of weights that are written; those stored as they are used are linked."""
     linked = all(header.plain and header.encoding == scheme for header in (model.headers or {}).values())
     return 0 if linked else _weights(model, scheme)
+
+
+def _of_checkpoint(pair: PairEvidence, plan: Plan) -> Iterator[int]:
+    """Yield the bytes that are written for TensorRT-LLM of each model; a source's own files are linked."""
+    trtllm = plan.backend.trtllm
+    for model, layout in () if trtllm is None else ((pair.target, trtllm.target), (pair.draft, trtllm.draft)):
+        if model is not None and layout is not None and layout.layout != "source":
+            yield _weights(model, layout.dtype if layout.weights in ("plain", "at build") else layout.scheme)
 
 
 def _largest_tensor(model: ModelEvidence) -> int:
