@@ -122,8 +122,12 @@ def test_a_hub_id_stays_one(tmp_path: Path) -> None:
 
 
 def test_the_doctor_plans_a_placed_head(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_from_arguments(["check", str(recipe_in(tmp_path, "pard", "1.3.0rc29"))]) == ExitStatus.DONE
-    (tmp_path / "heads" / "one" / "model.safetensors").unlink()
+    recipe, folder = recipe_in(tmp_path, "pard", "1.3.0rc29"), tmp_path / "heads" / "one"
+    llama_folder(folder, TinyLlama(stored="bf16", num_hidden_layers=1, seed=1))  # such a head is a model of its own
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"pard_token": 0}))
+    assert status_from_arguments(["check", str(recipe)]) == ExitStatus.DONE
+    (folder / "model.safetensors").unlink()
     assert status_from_arguments(["check", str(tmp_path / "r.yaml")]) != ExitStatus.DONE
     assert "SPC201" in capsys.readouterr().out
 
