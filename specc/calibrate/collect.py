@@ -55,7 +55,11 @@ def _session(tapped: Tapped) -> Any:  # noqa: ANN401 - a vendor class
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(tapped.path), options, providers=["CPUExecutionProvider"])
+    # Weights stay mapped from their files: transposed and packed copies would fill memory with the whole model.
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    return onnxruntime.InferenceSession(
+        str(tapped.path), options, providers=["CPUExecutionProvider"], disabled_optimizers=["ConstantFolding"]
+    )
 
 
 def _groups(widths: Mapping[str, int], most: float) -> list[tuple[str, ...]]:
