@@ -21,7 +21,7 @@ from specc.lower.passes import apply_passes
 from specc.speculation.acceptance import sampling_from_inputs, verify_step
 from specc.speculation.judged import judged_step
 from specc.speculation.rules import REJECTION
-from specc.speculation.sampling import near_ties
+from specc.speculation.sampling import near_sums
 from tests.judged_calls import EPSILON, Arrays, random_call, session_of
 from tests.kernel_chain import KernelChain
 from tests.tiny_engines import tiny_graph_plan
@@ -81,7 +81,7 @@ def differing(found: Any, mode: str, logits: Any, inputs: Arrays, candidates: in
         step = verify_step(logits, inputs, candidates)
         sampling = sampling_from_inputs(inputs, len(logits))
         outputs = step.outputs
-        near = near_ties(logits, sampling, step.positions, candidates, EPSILON).any(axis=1)
+        near = near_sums(logits, sampling, step.positions, candidates, EPSILON).any(axis=1)
         near &= sampling.temperature > 0  # greedy rows are exact
     wrong = np.zeros(len(near), dtype=bool)
     for name, got in zip(VERIFY_OUTPUTS, found.run(list(VERIFY_OUTPUTS), {"logits": logits, **inputs}), strict=True):
