@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from specc.catalog.sizes import size_text
+
 PUBLISHED_BYTES: Final[dict[str, int]] = {
     "nvidia/Llama-3.3-70B-Instruct-FP8": 72_700_000_000,
     "meta-llama/Llama-3.3-70B-Instruct": 141_100_000_000,
@@ -15,4 +17,4 @@ PUBLISHED_BYTES: Final[dict[str, int]] = {
 def download_text(repository: str) -> str:
     """Return how much a repository takes on the disk, in words; empty where it is not known."""
     size = PUBLISHED_BYTES.get(repository)
-    return "" if size is None else f"; it takes {size / 1e9:.1f} GB on the disk"
+    return "" if size is None else f"; it takes {size_text(size)} on the disk"

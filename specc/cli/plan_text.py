@@ -6,13 +6,13 @@ from typing import Final
 
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.gpus import gigabytes_text
+from specc.catalog.sizes import size_text
 from specc.cli.show import OUT, show_notes, show_pairs, show_table, wrapped
 from specc.plan.compare import interval_text, rate_text
 from specc.plan.plan import Fit, MemoryItem, Plan
 from specc.plan.prediction import Prediction, Unpredicted
 from specc.plan.preview import Preview
 from specc.plan.remedies import overrides_text
-from specc.plan.unfit import lacking_text
 from specc.report.numbers import bytes_text
 
 GAMMA_COLUMNS: Final = ["gamma", "tokens a round", "speed-up, batch 1"]
@@ -81,16 +81,16 @@ def _show_memory(memory: tuple[MemoryItem, ...], fit: Fit | None, limits: Limits
     )
     for remedy in fit.remedies:
         OUT.print(f"fits with {overrides_text(remedy)}", markup=False)
-        freed = f"frees {remedy.freed_bytes / 1e9:.1f} GB, " if remedy.freed_bytes else ""
-        OUT.print(f"          {freed}leaves {remedy.headroom_bytes / 1e9:.1f} GB; {remedy.cost}", markup=False)
+        freed = f"frees {size_text(remedy.freed_bytes)}, " if remedy.freed_bytes else ""
+        OUT.print(f"          {freed}leaves {size_text(remedy.headroom_bytes)}; {remedy.cost}", markup=False)
 
 
 def _fits(fit: Fit) -> str:
     available = gigabytes_text(fit.available_bytes)
     if fit.headroom_bytes >= 0:
-        rest = fit.headroom_bytes / 1e9
-        return f"yes, {fit.needed_bytes / 1e9:.1f} of {available}; {rest:.1f} GB ({fit.headroom_share:.0%}) are left"
-    return f"no, {fit.needed_bytes / 1e9:.1f} GB are needed, {lacking_text(fit)} more than its {available}"
+        rest = size_text(fit.headroom_bytes)
+        return f"yes, {size_text(fit.needed_bytes)} of {available}; {rest} ({fit.headroom_share:.0%}) are left"
+    return f"no, {size_text(fit.needed_bytes)} are needed, {size_text(-fit.headroom_bytes)} more than its {available}"
 
 
 def _most(fit: Fit, limits: LimitsSpec) -> str:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from specc.catalog.gpus import gigabytes_text
+from specc.catalog.gpus import GB, gigabytes_text
 from specc.errors import SpeccError
 from specc.plan.cost import Interval
 from specc.plan.prediction import Prediction
@@ -104,7 +104,8 @@ def comparison_row(variant: Variant, preview: Preview) -> list[str]:
 
     A variant of one gamma is about batch 1 alone: elsewhere another gamma may be the best.
     """
-    gigabytes = f"{preview.memory_bytes / 1e9:.1f}"
+    amount = preview.memory_bytes / GB
+    gigabytes = f"{amount:.1f}" if amount >= 1 else f"{amount:.2g}"
     builds = "yes" if preview.refused is None else preview.refused.split(" ", 1)[0]
     if preview.available is not None and preview.memory_bytes > preview.available:
         gigabytes += f" > {gigabytes_text(preview.available).removesuffix(' GB')}"

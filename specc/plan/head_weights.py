@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from specc.catalog.sizes import size_text
 from specc.checkpoint.head_folder import HeadTensor
 from specc.plan.elements import heads_held
 from specc.plan.plan import MemoryItem
@@ -23,7 +24,7 @@ def item_of_head(tensors: Sequence[HeadTensor], kv_heads: int, gpus: int) -> Mem
         gpus: that share every matrix.
     """
     held = sum(_held(tensor, kv_heads, gpus) for tensor in tensors)
-    detail = f"{len(tensors)} tensors of its files, {sum(tensor.nbytes for tensor in tensors) / 1e6:,.1f} MB as stored"
+    detail = f"{len(tensors)} tensors of its files, {size_text(sum(tensor.nbytes for tensor in tensors))} as stored"
     if gpus > 1:
         detail += f"; projections, head and embedding 1/{gpus} of them"
     return MemoryItem("draft weights: head files", held, detail, "weights")

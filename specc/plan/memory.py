@@ -163,7 +163,9 @@ def _weights(demand: Demand, model: ModelDemand) -> Iterator[MemoryItem]:
 
 
 def _counted(count: int) -> str:
-    return f"{count / 1e6:,.1f} M" if count >= 50_000 or not count else f"{count / 1e3:.1f} K"
+    if count < 1000:
+        return str(count)
+    return f"{count / 1e6:,.1f} M" if count >= 1_000_000 else f"{count / 1e3:.1f} K"
 
 
 def _state(demand: Demand, model: ModelDemand, role: Literal["target", "draft"]) -> Iterator[MemoryItem]:

@@ -8,6 +8,7 @@ from typing import Literal
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.capabilities import BACKENDS
 from specc.catalog.schemes import bits_by_class
+from specc.catalog.sizes import size_text
 from specc.checkpoint.facts import ModelFacts
 from specc.plan.draft import steps_form, wanted_steps
 from specc.plan.fit import fit_from_demand
@@ -18,7 +19,6 @@ from specc.plan.plan import Fit, MemoryItem
 from specc.plan.prediction import Prediction, Unpredicted
 from specc.plan.remedies import Setting, remedies_from_demand
 from specc.plan.shape import ModelShape, eagle3_shape, shape_from_facts
-from specc.plan.unfit import lacking_text
 from specc.recipe.models import Eagle3Draft, ModelChoice, ModelDraft, SelfDraft
 from specc.recipe.schema import Recipe
 from specc.speculation.modes import MODES
@@ -111,7 +111,7 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
     setting = Setting(gpu, capabilities or own, capabilities is not None, stated.max_input, stated.max_output)
     fit = fit_from_demand(demand, gpu, remedies_from_demand(demand, setting))
     if refused is None and fit is not None and fit.headroom_bytes < 0:
-        refused = f"SPC305 it takes {lacking_text(fit)} more than {gpu.name} has"
+        refused = f"SPC305 it takes {size_text(-fit.headroom_bytes)} more than {gpu.name} has"
     return Preview(
         name=recipe.name,
         target=recipe.target.model,

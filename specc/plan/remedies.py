@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from specc.catalog.gpus import GPUS, GpuRow
+from specc.catalog.gpus import GPUS, GpuRow, gigabytes_text
 from specc.catalog.legality import cache_runs, scheme_runs
 from specc.catalog.schemes import PLAIN, bits_by_class, weight_bits
 from specc.plan.fit import largest_batch, largest_length, with_batch, with_length
@@ -198,7 +198,7 @@ def _other_gpu(demand: Demand, setting: Setting) -> Iterator[Remedy]:
     ]
     if rows:
         memory, row = min(rows, key=lambda found: found[0])
-        cost = f"another GPU: {memory / 1e9:.0f} GB"
+        cost = f"another GPU: {gigabytes_text(memory)}"
         name = row.name if demand.gpus == 1 else f"{{name: {row.name}, count: {demand.gpus}}}"
         yield Remedy((f"gpu={name}",), 0, memory - needed, cost)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from specc.catalog.gpus import GB
+from specc.catalog.sizes import size_text
 from specc.errors import SpeccError
 from specc.plan.prediction import Outlook, Prediction
 from specc.recipe.gates import RequireChoice
 from specc.recipe.schema import Recipe
-
-GB = 10**9
 
 
 def check_required(recipe: Recipe, memory_bytes: int, outlook: Outlook | None) -> None:
@@ -22,11 +22,12 @@ def check_required(recipe: Recipe, memory_bytes: int, outlook: Outlook | None) -
         SpeccError: SPC307, exit status 3: one of them is not met, with both numbers.
     """
     required = recipe.require
-    if required.max_memory_gb is not None and memory_bytes > required.max_memory_gb * GB:
+    most = None if required.max_memory_gb is None else round(required.max_memory_gb * GB)
+    if most is not None and memory_bytes > most:
         raise SpeccError(
             "SPC307",
             recipe.place("require", "max_memory_gb"),
-            f"the plan needs {memory_bytes / GB:.1f} GB",
+            f"the plan needs {size_text(memory_bytes)}, {size_text(memory_bytes - most)} too many",
             f"the recipe requires at most {required.max_memory_gb:g} GB",
             "lower limits.max_batch, max_input or max_output, quantize, or raise max_memory_gb",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specc.catalog.gpus import gigabytes_text
+from specc.catalog.sizes import size_text
 from specc.errors import SpeccError
 from specc.plan.plan import Fit, MemoryItem
 from specc.plan.remedies import remedies_text
@@ -21,13 +22,7 @@ def unfit_error(recipe: Recipe, fit: Fit, memory: tuple[MemoryItem, ...]) -> Spe
     return SpeccError(
         "SPC305",
         recipe.place("gpu", "name"),
-        f"{fit.needed_bytes / 1e9:.1f} GB are needed, most of them for {largest.name} ({largest.bytes / 1e9:.1f} GB)",
+        f"{size_text(fit.needed_bytes)} are needed, most of them for {largest.name} ({size_text(largest.bytes)})",
         f"{recipe.gpu.row.name} has {gigabytes_text(fit.available_bytes)}",
         remedies_text(fit.remedies),
     )
-
-
-def lacking_text(fit: Fit) -> str:
-    """Return how much a plan that does not fit needs beyond its GPU, in MB where that is little."""
-    lacking = -fit.headroom_bytes
-    return f"{lacking / 1e9:.1f} GB" if lacking >= 5e7 else f"{max(lacking / 1e6, 0.1):.1f} MB"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from specc.catalog.gpus import gigabytes_text
+from specc.catalog.sizes import size_text
 from specc.plan.cost import CostModel
 from specc.plan.memory import OWN_GRAPHS, Demand, memory_from_demand, total_bytes
 
@@ -35,7 +35,7 @@ def whole_step_notes(
     pays = apart >= LEAST_GAIN * whole
     if draft.form_of_steps == "whole":
         verdict = "it pays" if pays else "it hardly pays: steps: single saves that memory"
-        return (f"whole step: by the cost model {times}, for {gigabytes_text(more)} more; {verdict}.",)
+        return (f"whole step: by the cost model {times}, for {size_text(more)} more; {verdict}.",)
     if not pays or available_bytes is None or total_bytes(with_engine) > available_bytes:
         return ()
-    return (f"draft.steps=whole: by the cost model {times}, for {gigabytes_text(more)} more, which fit.",)
+    return (f"draft.steps=whole: by the cost model {times}, for {size_text(more)} more, which fit.",)

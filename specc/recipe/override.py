@@ -13,6 +13,8 @@ STEP: Final = re.compile(r"""("[^"]*"|'[^']*'|[^.]*)\.""")
 """A key on the way, and the dot behind it."""
 STATED: Final = re.compile(r"""((?:"[^"]*"|'[^']*'|[^"'=])*)(=)(.*)""", re.DOTALL)
 """Keys, `=`, value."""
+SURROGATE: Final = re.compile("[\\ud800-\\udfff]")
+"""What a byte of the command line that is no UTF-8 becomes."""
 
 
 def tree_with_override(tree: Tree, override: str) -> Tree:
@@ -29,7 +31,7 @@ def tree_with_override(tree: Tree, override: str) -> Tree:
     stated = STATED.fullmatch(override)
     key, separator, text = stated.groups() if stated is not None else override.partition("=")
     path = tuple(_unquoted(step) for step in STEP.findall(key.strip() + "."))
-    if not separator or not all(path):
+    if not separator or not all(path) or SURROGATE.search(key):
         raise SpeccError(
             "SPC109",
             f"--set {printable(override)}",

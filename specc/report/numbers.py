@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from specc.catalog.gpus import gigabytes_text
+
 if TYPE_CHECKING:  # commands that only print sizes do not wait for the planner
     from specc.plan.cost import Interval
 
@@ -20,7 +22,7 @@ def bytes_text(count: int) -> str:
 
 def capacity_text(count: int) -> str:
     """Return the memory of a GPU as its maker states it, and in the unit of the rest: `80 GB (74.5 GiB)`."""
-    return f"{count / 1e9:.0f} GB ({bytes_text(count)})"
+    return f"{gigabytes_text(count)} ({bytes_text(count)})"
 
 
 def range_text(interval: Interval, digits: int = 2) -> str:

@@ -323,7 +323,7 @@ def test_spc347_a_disk_or_a_memory_that_is_too_small(tmp_path: Path, monkeypatch
     text = RECIPE.replace("{kind: model, model: draft}", "ngram")
     finding = found(checked(tmp_path, text), "SPC347")
     assert finding.severity == "error"
-    assert values(finding)[1] == "0.0 GB are free"
+    assert values(finding)[1] == "1.0 kB are free"
     assert finding.fix is not None
     assert "SPECC_CACHE" in finding.fix.text
     monkeypatch.setattr("os.sysconf", lambda _: 10)
@@ -337,7 +337,7 @@ def test_spc347_a_disk_or_a_memory_that_is_too_small(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("count", "scheme", "limits", "got"),
     [
-        (1, "bf16", "max_batch: 1, max_input: 256", ["141.1 GB of weights", "0.2 GB of caches"]),
+        (1, "bf16", "max_batch: 1, max_input: 256", ["141.1 GB of weights", "209.7 MB of caches"]),
         (4, "fp8", "max_batch: 64, max_input: 32768", ["18.2 GB of weights", "175.2 GB of caches"]),
         (4, "fp8", "max_batch: 1, max_input: 256", None),
         (2, "bf16", "max_batch: 1, max_input: 256", None),

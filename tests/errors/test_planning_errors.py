@@ -58,6 +58,14 @@ def test_required_memory_is_a_gate() -> None:
     assert "quantize" in error.fix
 
 
+def test_a_tiny_plan_does_not_need_0_gb() -> None:
+    recipe = recipe_from_text(TEXT, "r.yaml", ("require.max_memory_gb=0.001",))
+    with pytest.raises(SpeccError) as caught:
+        check_required(recipe, 1_240_000, None)
+    assert caught.value.got == "the plan needs 1.2 MB, 240.0 kB too many"
+    assert caught.value.why == "the recipe requires at most 0.001 GB"
+
+
 def test_what_cannot_be_predicted_does_not_pass() -> None:
     error = unmet("gpu=cpu", "target.scheme=f32", "require.max_memory_gb=null")
     assert error.place == "r.yaml:6 require.min_speedup"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from specc.catalog.gpus import gigabytes_text
+from specc.catalog.sizes import size_text
 from specc.checkpoint.facts import ModelFacts
 from specc.doctor.evidence import ModelEvidence, PairEvidence
 from specc.doctor.finding import Finding, Fix
@@ -31,12 +32,12 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
         return
     place = pair.recipe.place("gpu", "name")
     evidence = (
-        (f"{_sum(preview, 'weights') / 1e9:.1f} GB of weights", _schemes(preview)),
-        (f"{_sum(preview, 'caches') / 1e9:.1f} GB of caches", _caches(preview)),
-        (f"{(_sum(preview, 'scratch') + _sum(preview, 'runtime')) / 1e9:.1f} GB of scratch and runtime", "estimates"),
+        (f"{size_text(_sum(preview, 'weights'))} of weights", _schemes(preview)),
+        (f"{size_text(_sum(preview, 'caches'))} of caches", _caches(preview)),
+        (f"{size_text(_sum(preview, 'scratch') + _sum(preview, 'runtime'))} of scratch and runtime", "estimates"),
         (f"{pair.recipe.gpu.count} x {gigabytes_text(fit.available_bytes)}", pair.gpu_place),
     )
-    message = f"One GPU needs {-fit.headroom_bytes / 1e9:.1f} GB more than it has; `specc plan` shows every item."
+    message = f"One GPU needs {size_text(-fit.headroom_bytes)} more than it has; `specc plan` shows every item."
     yield Finding("SPC305", "error", place, evidence, message, Fix(remedies_text(fit.remedies)))
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from specc.bundle.objects import cache_folder
 from specc.catalog.capabilities import BACKENDS
 from specc.catalog.schemes import SCHEMES
+from specc.catalog.sizes import size_text
 from specc.doctor.evidence import ModelEvidence, PairEvidence
 from specc.doctor.finding import Finding, Fix
 from specc.doctor.rule import Rule
@@ -46,10 +47,10 @@ def _disk(pair: PairEvidence, plan: Plan, models: list[tuple[ModelEvidence, str]
         return
     evidence = (
         (
-            f"{needed / 1e9:.1f} GB are written",
+            f"{size_text(needed)} are written",
             f"weights as {plan.target.scheme}" + (" and the engines' own copies" if copies else ""),
         ),
-        (f"{free / 1e9:.1f} GB are free", str(folder)),
+        (f"{size_text(free)} are free", str(folder)),
     )
     fix = Fix("free space (`specc cache gc` helps), or set SPECC_CACHE to a folder on a larger disk")
     place = pair.recipe.place("target", "model")
@@ -73,8 +74,8 @@ def _memory(pair: PairEvidence, plan: Plan, models: list[tuple[ModelEvidence, st
     if needed <= installed:
         return
     evidence = (
-        (f"about {needed / 1e9:.1f} GB", f"the build of {plan.backend.name}"),
-        (f"{installed / 1e9:.1f} GB", "memory of this machine"),
+        (f"about {size_text(needed)}", f"the build of {plan.backend.name}"),
+        (f"{size_text(installed)}", "memory of this machine"),
     )
     fix = Fix("build on a machine with more memory; a bundle can be copied")
     place = pair.recipe.place("target", "model")

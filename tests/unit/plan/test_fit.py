@@ -19,7 +19,6 @@ from specc.plan.outlook import NOTHING_GIVEN
 from specc.plan.plan import Fit, Remedy
 from specc.plan.preview import Facts, Preview, preview_from_recipe
 from specc.plan.remedies import remedies_text
-from specc.plan.unfit import lacking_text
 from specc.recipe.load import recipe_from_file
 from tests.published_speedups import LLAMA_8B, QWEN3_1_7B, llama_like
 from tests.stated_source import SMOLLM2_FACTS
@@ -214,11 +213,3 @@ def test_a_cpu_has_no_fit(tmp_path: Path) -> None:
     demand = Demand(model, None, limits, 1, "onnxruntime", "coupled")
     assert fit_from_demand(demand, GPUS["cpu"], ()) is None
     assert "scores of 32 heads" in next(x.detail for x in memory_from_demand(demand) if x.name == "activations")
-
-
-@pytest.mark.parametrize(
-    ("lacking", "text"),
-    [(136_600_000_000, "136.6 GB"), (60_000_000, "0.1 GB"), (12_345_678, "12.3 MB"), (7, "0.1 MB")],
-)
-def test_a_plan_that_lacks_little_does_not_lack_0_gb(lacking: int, text: str) -> None:
-    assert lacking_text(Fit(80 * GB + lacking, 80 * GB, -lacking, -0.0, 0, 0, ())) == text

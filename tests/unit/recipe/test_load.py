@@ -184,6 +184,7 @@ def test_any_text_is_a_recipe_or_one_coded_error(text: str) -> None:
     override=st.text(st.characters(codec=None), max_size=30)
     | st.builds("{}={}".format, st.sampled_from(["gamma", "gpu.name", "x.y"]), PIECES)
 )
+@example(override="\udcff=")
 def test_any_override_is_applied_or_one_coded_error(override: str) -> None:
     result = outcome(FULL, override)
     if isinstance(result, SpeccError):
