@@ -1,36 +1,23 @@
 // Generates from a bundle of TensorRT or TensorRT-RTX engines: a host in C++ that knows docs/engine-abi.md alone.
 //
 //   g++ -std=c++17 host.cpp -o host -lnvinfer -lcudart      (TensorRT-RTX: -ltensorrt_rtx for -lnvinfer)
-//   ./host build/my-bundle 1,4093,253,28 32 [gamma [temperature [seed]]]
+//   ./host build/my-bundle MAX_TOKENS GAMMA TEMPERATURE SEED 1 4093 253 28
 //
-// Prints the ids that follow the prompt's. One sequence, bundles of acceptance `greedy` and `coupled`, drafts by looking
-// the text up or by the bundle's draft engine. Digests of files are in manifest.json: check them before you load.
+// Prints the ids that follow those given. Bundles of acceptance `greedy` and `coupled`, drafts by looking the text up
+// or by the bundle's draft engine. Digests of files are in manifest.json: check them before you load.
 #include <NvInferRuntime.h>
 #include <cuda_runtime_api.h>
 
 #include "json.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
-#include <iostream>
-#include <iterator>
 #include <map>
 #include <memory>
-#include <set>
 #include <sstream>
-#include <string>
-#include <vector>
 
 using Ids = std::vector<int64_t>;
-
-std::string file_content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) refuse("cannot read " + path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+using Inputs = std::map<std::string, std::vector<double>>;  // every id and seed is a number that a double holds
 
 struct Logger : nvinfer1::ILogger {
   void log(Severity severity, const char* text) noexcept override {
@@ -38,262 +25,221 @@ struct Logger : nvinfer1::ILogger {
   }
 } logger;
 
-using Sizes = std::map<std::string, int64_t>;
-using Values = std::map<std::string, Ids>;
-using Sampling = std::map<std::string, double>;
-using Caches = std::map<std::string, void*>;
+int64_t length(const Ids& ids) { return static_cast<int64_t>(ids.size()); }
 
-nvinfer1::Dims dims_of(const Json& tensor, const Sizes& sizes) {
+std::string file_content(const std::string& path) {
+  std::ostringstream content;
+  if (!(content << std::ifstream(path, std::ios::binary).rdbuf())) refuse("cannot read " + path);
+  return content.str();
+}
+
+nvinfer1::Dims dims_of(const Json& tensor, int64_t tokens, int64_t rows) {
   nvinfer1::Dims dims{};
   for (const Json& size : tensor["shape"].items) {
-    auto named = sizes.find(size.text);
-    dims.d[dims.nbDims++] = named != sizes.end() ? named->second : size.integer();
+    const std::string& name = size.text;  // or a number; the batch is one sequence
+    dims.d[dims.nbDims++] = name == "B" ? 1 : name == "S" ? tokens : name == "R" ? rows : size.integer();
   }
   return dims;
 }
 
-size_t bytes_of(const Json& tensor, const Sizes& sizes) {
+size_t bytes_of(const Json& tensor, const nvinfer1::Dims& dims) {
   const std::string& dtype = tensor["dtype"].text;
   size_t bytes = dtype == "i64" ? 8 : dtype == "f32" ? 4 : 2;  // small tensors, and caches of f16 or bf16
-  nvinfer1::Dims dims = dims_of(tensor, sizes);
   for (int32_t i = 0; i < dims.nbDims; ++i) bytes *= static_cast<size_t>(dims.d[i]);
   return bytes;
 }
 
-void* allocated(size_t bytes) {
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes) == cudaSuccess, "allocating " + std::to_string(bytes) + " bytes of device memory");
-  return memory;
+template <typename Number>
+std::string bytes_from(std::vector<double> entries, size_t count) {
+  entries.resize(count, entries.back());  // padding repeats the last entry
+  const std::vector<Number> numbers(entries.begin(), entries.end());
+  return {reinterpret_cast<const char*>(numbers.data()), count * sizeof(Number)};
 }
 
-// One engine: a context for each profile, a device buffer for each small tensor, caches that stay where they are.
-class Engine {
- public:
-  // `shared` has the caches of an engine whose early calls this one makes; it has its own where it names none.
-  Engine(const std::string& bundle, const Json& spec, cudaStream_t stream, Caches shared)
-      : caches(std::move(shared)), spec_(spec), profiles_(spec["profiles"].items), stream_(stream) {
-    check_library();
-    check_device();
+// Before an engine is loaded: it is for the version of the library that built it, and for the GPUs that it names.
+void check_here(const Json& spec) {
+  std::ostringstream version, sm;
+  version << getInferLibMajorVersion() << '.' << getInferLibMinorVersion() << '.' << getInferLibPatchVersion() << '.'
+          << getInferLibBuildVersion();
+  const std::string& built = spec["library"].text;
+  if (built != version.str())
+    refuse("the engine was built by version " + built + " of the library; here is " + version.str());
+  int device = 0, major = 0, minor = 0;
+  check(cudaGetDevice(&device) == cudaSuccess, "finding a GPU");
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  sm << major << '.' << minor;
+  std::string sms;
+  for (const Json& one : spec["compute_capabilities"].items) sms += " " + one.text;
+  if ((sms + " ").find(" " + sm.str() + " ") == std::string::npos)
+    refuse("the engine was built for SM" + sms + "; this GPU is SM " + sm.str());
+}
+
+// One engine: a context for each profile, and device memory of every tensor, which stays where it is.
+struct Engine {
+  Engine(const std::string& bundle, const Json& described, cudaStream_t given) : spec(described), stream(given) {
+    check_here(spec);
     const std::string bytes = file_content(bundle + "/" + spec["file"].text);
-    runtime_.reset(nvinfer1::createInferRuntime(logger));
-    check(runtime_ != nullptr, "createInferRuntime");
-    engine_.reset(runtime_->deserializeCudaEngine(bytes.data(), bytes.size()));
-    check(engine_ != nullptr, "loading " + spec["file"].text);
-    for (const Json& cache : spec["caches"].items) {
-      cache_outputs_[cache["input"].text] = cache["output"].text;
-      cache_names_.insert({cache["input"].text, cache["output"].text});
+    runtime.reset(nvinfer1::createInferRuntime(logger));
+    engine.reset(runtime ? runtime->deserializeCudaEngine(bytes.data(), bytes.size()) : nullptr);
+    check(engine != nullptr, "loading " + spec["file"].text);
+    for (const Json& profile : spec["profiles"].items) {
+      const auto index = static_cast<int32_t>(contexts.size());
+      auto& context = contexts[profile["name"].text];
+      context.reset(engine->createExecutionContext());
+      check(context && context->setOptimizationProfileAsync(index, stream), "making a context");
+      most_tokens = std::max(most_tokens, profile["tokens"].items[2].integer());
+      most_rows = std::max(most_rows, profile["logit_rows"].items[2].integer());
     }
-    Sizes widest{{"B", 1}, {"S", 1}, {"R", 1}};
-    for (const Json& profile : profiles_) {
-      contexts_.emplace_back(engine_->createExecutionContext());
-      const auto index = static_cast<int32_t>(contexts_.size()) - 1;
-      check(contexts_[index] && contexts_[index]->setOptimizationProfileAsync(index, stream), "making a context");
-      widest["S"] = std::max(widest["S"], profile["tokens"][2].integer());
-      widest["R"] = std::max(widest["R"], profile["logit_rows"][2].integer());
+    for (const char* kind : {"inputs", "outputs"}) {
+      for (const Json& tensor : spec[kind].items) allocate(tensor);
+      for (const Json& cache : spec["caches"].items) memory[cache["output"].text] = memory[cache["input"].text];
     }
-    widest_tokens = widest["S"];
-    for (const char* kind : {"inputs", "outputs"})
-      for (const Json& tensor : spec[kind].items) {
-        const std::string& name = tensor["name"].text;
-        if (!cache_names_.count(name)) buffers_[name] = allocated(bytes_of(tensor, widest));
-        if (!cache_outputs_.count(name) || caches.count(name)) continue;
-        caches[name] = allocated(bytes_of(tensor, widest));
-        // Zeros: a stale row is masked, but 0 times a value that is no number is no number.
-        check(cudaMemsetAsync(caches[name], 0, bytes_of(tensor, widest), stream) == cudaSuccess, "cudaMemsetAsync");
-      }
+    for (const auto& [profile, context] : contexts)
+      for (const auto& [name, address] : memory)
+        check(context->setTensorAddress(name.c_str(), address), "binding " + name + " of profile " + profile);
+  }
+
+  void allocate(const Json& tensor) {
+    void*& address = memory[tensor["name"].text];
+    if (address) return;  // a cache's output lies where its input does
+    const size_t bytes = bytes_of(tensor, dims_of(tensor, most_tokens, most_rows));
+    check(cudaMalloc(&address, bytes) == cudaSuccess, "allocating " + std::to_string(bytes) + " bytes on the device");
+    // Zeros: a stale row of a cache is masked, but 0 times a value that is no number is no number.
+    check(cudaMemsetAsync(address, 0, bytes, stream) == cudaSuccess, "cudaMemsetAsync");
+  }
+
+  void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) const {
+    check(cudaMemcpyAsync(to, from, bytes, kind, stream) == cudaSuccess, "copying");
+  }
+
+  const Json& narrowest_profile(int64_t tokens, int64_t rows) const {
+    const Json* best = nullptr;
+    auto most = [](const Json& profile, const char* of) { return profile[of].items[2].integer(); };
+    for (const Json& profile : spec["profiles"].items)
+      if (tokens <= most(profile, "tokens") && rows <= most(profile, "logit_rows"))
+        if (!best || most(profile, "tokens") < most(*best, "tokens")) best = &profile;
+    check(best, "finding a profile for " + std::to_string(tokens) + " tokens");
+    return *best;
   }
 
   // Runs a row of tokens, the last `drafts` of them drafts, over `past` valid cache rows; returns the int64 outputs.
-  Values call(const Ids& tokens, int64_t past, int64_t drafts, const Sampling& sampling) {
-    const auto given = static_cast<int64_t>(tokens.size());
-    const size_t best = narrowest_profile(given, drafts + 1);
-    Sizes sizes{{"B", 1}, {"S", std::max(given, profiles_[best]["tokens"][0].integer())}};
-    sizes["R"] = std::max(drafts + 1, profiles_[best]["logit_rows"][0].integer());
-    const int64_t end = past + sizes["S"];  // TensorRT does not check that padding ends inside the caches
-    check(end <= spec_["capacity"].integer(), "fitting " + std::to_string(end) + " rows into the caches");
-    Values values{{"input_ids", tokens}, {"num_tokens", {given}}, {"past_lengths", {past}}, {"num_draft", {drafts}}};
-    values["input_ids"].resize(sizes["S"], 0);
-    for (int64_t j = 0; j < sizes["R"]; ++j)
-      values["logit_rows"].push_back(std::min(given - drafts - 1 + j, given - 1));
-    nvinfer1::IExecutionContext& context = *contexts_[best];
-    auto bind = [&](const std::string& name, void* address) {
-      check(context.setTensorAddress(name.c_str(), address), "binding " + name);
-    };
+  std::map<std::string, Ids> call(const Ids& row, int64_t past, int64_t drafts, Inputs inputs) {
+    const Json& profile = narrowest_profile(length(row), drafts + 1);
+    const int64_t tokens = std::max(length(row), profile["tokens"].items[0].integer());
+    const int64_t rows = std::max(drafts + 1, profile["logit_rows"].items[0].integer()), end = past + tokens;
+    // TensorRT does not check that padding ends inside the caches.
+    check(end <= spec["capacity"].integer(), "fitting " + std::to_string(end) + " rows into the caches");
+    inputs["input_ids"].assign(row.begin(), row.end());
+    inputs["num_tokens"].assign(1, length(row));
+    inputs["past_lengths"].assign(1, past);
+    inputs["num_draft"].assign(1, drafts);
+    for (int64_t at = length(row) - drafts - 1; at < length(row); ++at) inputs["logit_rows"].push_back(at);
+    nvinfer1::IExecutionContext& context = *contexts[profile["name"].text];
     std::vector<std::string> alive;  // host memory of copies that may still be under way
-    for (const Json& tensor : spec_["inputs"].items) {
-      const std::string& name = tensor["name"].text;
-      check(context.setInputShape(name.c_str(), dims_of(tensor, sizes)), "setting the shape of " + name);
-      if (cache_outputs_.count(name)) {
-        bind(name, caches[name]);
-        bind(cache_outputs_[name], caches[name]);
-        continue;
-      }
-      const std::string& host = alive.emplace_back(content_of(tensor, sizes, values, sampling));
-      copy(buffers_[name], host.data(), host.size(), cudaMemcpyHostToDevice);
-      bind(name, buffers_[name]);
+    for (const Json& tensor : spec["inputs"].items) {
+      const std::string &name = tensor["name"].text, &dtype = tensor["dtype"].text;
+      const nvinfer1::Dims dims = dims_of(tensor, tokens, rows);
+      check(context.setInputShape(name.c_str(), dims), "setting the shape of " + name);
+      if (dtype != "i64" && dtype != "f32") continue;  // a cache
+      const auto [entries, unknown] = inputs.try_emplace(name, 1, tensor["neutral"].number());
+      if (unknown && tensor["required"].text == "true")
+        refuse(spec["file"].text + " requires an input that this host does not know: " + name);
+      const size_t count = bytes_of(tensor, dims) / (dtype == "f32" ? 4 : 8);
+      alive.push_back(dtype == "f32" ? bytes_from<float>(entries->second, count)
+                                       : bytes_from<int64_t>(entries->second, count));
+      copy(memory[name], alive.back().data(), alive.back().size(), cudaMemcpyHostToDevice);
     }
-    for (const Json& tensor : spec_["outputs"].items)
-      if (!cache_names_.count(tensor["name"].text)) bind(tensor["name"].text, buffers_[tensor["name"].text]);
-    check(context.enqueueV3(stream_), "enqueueV3");
-    Values results;
-    for (const Json& tensor : spec_["outputs"].items) {
-      const std::string& name = tensor["name"].text;
-      if (cache_names_.count(name) || tensor["dtype"].text != "i64") continue;
-      const size_t size = bytes_of(tensor, sizes);
-      results[name].resize(size / sizeof(int64_t));
-      copy(results[name].data(), buffers_[name], size, cudaMemcpyDeviceToHost);
+    check(context.enqueueV3(stream), "enqueueV3");
+    std::map<std::string, Ids> outputs;
+    for (const Json& tensor : spec["outputs"].items) {
+      if (tensor["dtype"].text != "i64") continue;
+      Ids& ids = outputs[tensor["name"].text];
+      ids.resize(bytes_of(tensor, dims_of(tensor, tokens, rows)) / sizeof(int64_t));
+      copy(ids.data(), memory[tensor["name"].text], ids.size() * sizeof(int64_t), cudaMemcpyDeviceToHost);
     }
-    check(cudaStreamSynchronize(stream_) == cudaSuccess, "the call");
-    return results;
+    check(cudaStreamSynchronize(stream) == cudaSuccess, "the call");
+    return outputs;
   }
 
-  Caches caches;
-  int64_t widest_tokens = 0;
-
- private:
-  void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) const {
-    check(cudaMemcpyAsync(to, from, bytes, kind, stream_) == cudaSuccess, "copying");
-  }
-
-  void check_library() const {
-    std::string here = std::to_string(getInferLibMajorVersion()) + "." + std::to_string(getInferLibMinorVersion());
-    here += "." + std::to_string(getInferLibPatchVersion()) + "." + std::to_string(getInferLibBuildVersion());
-    const std::string& built = spec_["library"].text;
-    if (built != here) refuse("the engine was built by version " + built + " of the library; here is " + here);
-  }
-
-  void check_device() const {
-    int device = 0, major = 0, minor = 0;
-    check(cudaGetDevice(&device) == cudaSuccess, "finding a GPU");
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-    const std::string here = std::to_string(major) + "." + std::to_string(minor);
-    std::string built;
-    for (const Json& sm : spec_["compute_capabilities"].items) {
-      if (sm.text == here) return;
-      built += " " + sm.text;
-    }
-    refuse("the engine was built for SM" + built + "; this GPU is SM " + here);
-  }
-
-  size_t narrowest_profile(int64_t tokens, int64_t rows) const {
-    size_t best = profiles_.size();
-    auto most = [&](size_t i) { return profiles_[i]["tokens"][2].integer(); };
-    for (size_t i = 0; i < profiles_.size(); ++i)
-      if (tokens <= most(i) && rows <= profiles_[i]["logit_rows"][2].integer())
-        if (best == profiles_.size() || most(i) < most(best)) best = i;
-    check(best < profiles_.size(), "finding a profile for " + std::to_string(tokens) + " tokens");
-    return best;
-  }
-
-  // The bytes of one small input: what the call says, else what the request says, else the neutral value.
-  std::string content_of(const Json& tensor, const Sizes& sizes, const Values& values, const Sampling& sampling) const {
-    const std::string& name = tensor["name"].text;
-    const auto stated = values.find(name);
-    if (tensor["required"].text == "true" && stated == values.end())
-      refuse(spec_["file"].text + " requires an input that this host does not know: " + name);
-    const auto chosen = sampling.find(name);
-    const double fill = chosen != sampling.end() ? chosen->second : tensor["neutral"].number();
-    std::string bytes(bytes_of(tensor, sizes), '\0');
-    const size_t width = tensor["dtype"].text == "f32" ? 4 : 8;
-    for (size_t i = 0; i * width < bytes.size(); ++i) {
-      const int64_t integer = stated != values.end() ? stated->second.at(i) : static_cast<int64_t>(fill);
-      const auto real = static_cast<float>(fill);
-      std::memcpy(&bytes[i * width], width == 4 ? static_cast<const void*>(&real) : &integer, width);
-    }
-    return bytes;
-  }
-
-  const Json& spec_;
-  const std::vector<Json>& profiles_;
-  cudaStream_t stream_;
-  std::unique_ptr<nvinfer1::IRuntime> runtime_;
-  std::unique_ptr<nvinfer1::ICudaEngine> engine_;
-  std::vector<std::unique_ptr<nvinfer1::IExecutionContext>> contexts_;
-  std::map<std::string, std::string> cache_outputs_;
-  std::set<std::string> cache_names_;
-  std::map<std::string, void*> buffers_;
+  const Json& spec;
+  cudaStream_t stream;
+  int64_t most_tokens = 1, most_rows = 1;
+  std::unique_ptr<nvinfer1::IRuntime> runtime;
+  std::unique_ptr<nvinfer1::ICudaEngine> engine;
+  std::map<std::string, std::unique_ptr<nvinfer1::IExecutionContext>> contexts;  // by the names of profiles
+  std::map<std::string, void*> memory;
 };
+
+// Feeds what the caches lack of a text, in chunks; returns the token after it.
+int64_t fed(Engine& engine, const Ids& text, int64_t& past, const Inputs& sampling) {
+  int64_t next = -1;
+  while (past < length(text)) {
+    const auto first = text.begin() + past;
+    const Ids chunk(first, first + std::min(engine.most_tokens, length(text) - past));
+    next = engine.call(chunk, past, 0, sampling)["next_token"][0];
+    past += length(chunk);
+  }
+  return next;
+}
 
 // What followed the last occurrence of the last tokens, the longest pattern of 4 to 1 first.
 Ids looked_up(const Ids& ids, int64_t gamma) {
-  const int64_t length = static_cast<int64_t>(ids.size());
-  for (int64_t n = std::min<int64_t>(4, length - 1); n > 0; --n)
-    for (int64_t start = length - n - 1; start >= 0; --start)
+  for (int64_t n = std::min<int64_t>(4, length(ids) - 1); n > 0; --n)
+    for (int64_t start = length(ids) - n - 1; start >= 0; --start)
       if (std::equal(ids.end() - n, ids.end(), ids.begin() + start)) {
-        auto first = ids.begin() + start + n;
+        const auto first = ids.begin() + start + n;
         return {first, first + std::min<int64_t>(gamma, ids.end() - first)};
       }
   return {};
 }
 
-// Writes what follows `ids`: prefill in chunks, then verification steps.
-Ids generated(const std::string& bundle, const Json& manifest, const Ids& prompt, int64_t most_tokens, int64_t gamma,
-              const Sampling& sampling) {
-  const int64_t longest = manifest["limits"]["max_length"].integer();
-  const int64_t chunk = manifest["limits"]["prefill_chunk"].integer();
-  const auto start = static_cast<int64_t>(prompt.size()), wanted = start + most_tokens;
-  if (start == 0 || wanted > longest) refuse("prompt and output hold 1 to " + std::to_string(longest) + " tokens");
-  gamma = std::min(gamma, manifest["limits"]["max_gamma"].integer());
-  std::set<int64_t> stops;
+// Writes what follows the prompt: it is fed in chunks, then come rounds of drafts and their verification.
+Ids generated(const std::string& bundle, const Json& manifest, Ids ids, int64_t most_tokens, int64_t gamma,
+              const Inputs& sampling) {
+  const int64_t longest = manifest["limits"]["max_length"].integer(), prompt = length(ids);
+  const int64_t wanted = prompt + most_tokens, widest = manifest["limits"]["max_gamma"].integer();
+  if (prompt < 1 || most_tokens < 1 || wanted > longest)
+    refuse("prompt and output hold 1 to " + std::to_string(longest) + " tokens");
+  Ids stops;
   if (manifest["tokenizer"].text != "null")
-    for (const Json& id : manifest["tokenizer"]["stop_ids"].items) stops.insert(id.integer());
+    for (const Json& id : manifest["tokenizer"]["stop_ids"].items) stops.push_back(id.integer());
   cudaStream_t stream = nullptr;
   check(cudaStreamCreate(&stream) == cudaSuccess, "cudaStreamCreate");
   std::map<std::string, std::unique_ptr<Engine>> engines;
-  const bool shared = manifest["draft"]["kind"].text == "self";  // its caches are the target's
-  for (const Json& spec : manifest["engines"].items)             // the target comes first
-    if (spec["variant"].text == "main")
-      engines[spec["role"].text] = std::make_unique<Engine>(
-          bundle, spec, stream, shared && engines.count("target") ? engines["target"]->caches : Caches{});
-  Engine* draft = engines.count("draft") ? engines["draft"].get() : nullptr;
-  Ids ids = prompt;
-  int64_t past = 0, draft_rows = 0, length = start;
-  auto ended = [&] { return length >= wanted || (length > start && stops.count(ids.back())); };
-  for (; !ended();) {
-    Ids row(ids.begin() + past, ids.begin() + std::min(past + chunk, length)), drafts;
-    const bool decoding = past + static_cast<int64_t>(row.size()) == length;
-    int64_t most = decoding && past ? std::min({gamma, longest - length, wanted - length}) : 0;
-    if (draft) most = std::min(most, manifest["draft"]["context"].integer() + 1 - length);
-    if (!draft) drafts = looked_up(ids, most);
-    while (draft && static_cast<int64_t>(drafts.size()) < most) {
-      // The tokens that the draft's caches lack, in chunks, then each draft but the last.
-      const auto first = ids.begin() + std::min(draft_rows, length);
-      const Ids fed = draft_rows < length ? Ids(first, first + std::min(draft->widest_tokens, length - draft_rows))
-                                          : Ids{drafts.back()};
-      const int64_t next = draft->call(fed, draft_rows, 0, sampling)["next_token"][0];
-      draft_rows += static_cast<int64_t>(fed.size());
-      if (draft_rows >= length) drafts.push_back(next);
-    }
+  for (const Json& spec : manifest["engines"].items)
+    if (spec["variant"].text == "main") engines[spec["role"].text] = std::make_unique<Engine>(bundle, spec, stream);
+  Engine &target = *engines.at("target"), *draft = engines["draft"].get();
+  int64_t past = 0, draft_past = 0;
+  ids.push_back(fed(target, ids, past, sampling));
+  auto ended = [&] { return length(ids) == wanted || std::count(stops.begin(), stops.end(), ids.back()); };
+  while (!ended()) {
+    int64_t most = std::min({gamma, widest, wanted - length(ids)});
+    if (draft) most = std::min(most, manifest["draft"]["context"].integer() + 1 - length(ids));
+    Ids drafts = draft ? Ids{} : looked_up(ids, most);
+    for (Ids text = ids; draft && length(drafts) < most; text.push_back(drafts.back()))
+      drafts.push_back(fed(*draft, text, draft_past, sampling));
+    Ids row{ids.back()};
     row.insert(row.end(), drafts.begin(), drafts.end());
-    Values out = engines["target"]->call(row, past, static_cast<int64_t>(drafts.size()), sampling);
+    auto out = target.call(row, past, length(drafts), sampling);
     past = out["next_past"][0];
-    draft_rows = shared ? past : std::min(draft_rows, past);
-    // The token of a chunk that does not end the prompt is none of the text; a stop id ends the text inside a block.
-    for (int64_t j = 0; decoding && j <= out["num_accepted"][0] && !ended(); ++j, ++length)
-      ids.push_back(out["tokens"][j]);
+    draft_past = std::min(draft_past, past);  // rows of drafts that were not accepted are stale
+    for (int64_t j = 0; j <= out["num_accepted"][0] && !ended(); ++j) ids.push_back(out["tokens"][j]);
   }
-  return {ids.begin() + start, ids.end()};
+  return {ids.begin() + prompt, ids.end()};
 }
 
 int main(int count, char** arguments) {
-  if (count < 4) refuse("usage: host BUNDLE IDS MAX_TOKENS [GAMMA [TEMPERATURE [SEED]]]");
-  const std::string bundle = arguments[1], text = file_content(bundle + "/manifest.json");
-  size_t at = 0;
-  const Json manifest = json_from(text, at);
+  if (count < 7) refuse("usage: host BUNDLE MAX_TOKENS GAMMA TEMPERATURE SEED ID...");
+  std::vector<double> numbers;
+  for (int i = 2; i < count; ++i) numbers.push_back(std::atof(arguments[i]));
+  std::istringstream text(file_content(arguments[1] + std::string("/manifest.json")));
+  const Json manifest = json_from(text);
   const std::string& acceptance = manifest["acceptance"].text;
-  if (manifest["abi"][0].integer() != 1 || (acceptance != "greedy" && acceptance != "coupled"))
+  if (manifest["abi"].items[0].integer() != 1 || (acceptance != "greedy" && acceptance != "coupled"))
     refuse("this host has ABI 1, acceptance greedy and coupled");
-  Ids prompt;
-  std::istringstream listed(arguments[2]);
-  for (std::string id; std::getline(listed, id, ',');) prompt.push_back(std::atoll(id.c_str()));
-  const Sampling sampling{{"temperature", count > 5 ? std::atof(arguments[5]) : 0.0},
-                          {"seed", count > 6 ? std::atof(arguments[6]) : 0.0}};
-  const char* separator = "";
-  const int64_t gamma = count > 4 ? std::atoll(arguments[4]) : 5;
-  for (int64_t id : generated(bundle, manifest, prompt, std::atoll(arguments[3]), gamma, sampling)) {
-    std::cout << separator << id;
-    separator = ",";
-  }
-  std::cout << '\n';
+  const Inputs sampling{{"temperature", {numbers[2]}}, {"seed", {numbers[3]}}};
+  const Ids prompt(numbers.begin() + 4, numbers.end());
+  for (int64_t id : generated(arguments[1], manifest, prompt, numbers[0], numbers[1], sampling))
+    std::cout << id << '\n';
 }

@@ -1,10 +1,10 @@
 // JSON as manifest.json has it: enough to read what specc wrote, not to judge what others did.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <iomanip>
 #include <iostream>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -16,46 +16,38 @@
 inline void check(bool good, const std::string& what) { if (!good) refuse(what + " failed"); }
 
 struct Json {
-  std::map<std::string, Json> fields;
-  std::vector<Json> items;
-  std::string text;  // of strings and of numbers, true, false and null as they stand
-  const Json& operator[](const std::string& name) const {
-    auto found = fields.find(name);
-    if (found == fields.end()) refuse("manifest.json has no " + name);
-    return found->second;
+  std::string name;         // of an object's field
+  std::string text;         // of a string; of a number, true, false and null as they stand
+  std::vector<Json> items;  // of a list or an object
+
+  const Json& operator[](const std::string& field) const {
+    for (const Json& item : items)
+      if (item.name == field) return item;
+    refuse("manifest.json has no " + field);
   }
-  const Json& operator[](size_t i) const { return items.at(i); }
   double number() const { return std::strtod(text.c_str(), nullptr); }
-  int64_t integer() const { return static_cast<int64_t>(number()); }
+  int64_t integer() const { return std::strtoll(text.c_str(), nullptr, 10); }
 };
 
-inline Json json_from(const std::string& s, size_t& at) {
-  auto skip = [&] { at = std::min(s.find_first_not_of(" \t\r\n:,", at), s.size()); };
+inline Json json_from(std::istream& in) {
+  auto ahead = [&] { return static_cast<char>((in >> std::ws).peek()); };
   Json value;
-  skip();
-  if (at == s.size()) refuse("manifest.json ends early");
-  if (s[at] == '{' || s[at] == '[') {
-    bool object = s[at] == '{';
-    for (++at, skip(); at < s.size() && s[at] != '}' && s[at] != ']'; skip()) {
-      if (object) {
-        std::string name = json_from(s, at).text;
-        value.fields[name] = json_from(s, at);
-      } else {
-        value.items.push_back(json_from(s, at));
-      }
+  const char first = ahead();
+  if (first == '"') {
+    in >> std::quoted(value.text);  // names and paths have no escapes but of `"` and of the backslash itself
+  } else if (first == '{' || first == '[') {
+    in.get();
+    while (in && ahead() != '}' && ahead() != ']') {
+      std::string name;
+      if (first == '{' && in >> std::quoted(name) && ahead() == ':') in.get();
+      value.items.push_back(json_from(in));
+      value.items.back().name = name;
+      if (ahead() == ',') in.get();
     }
-    ++at;
-  } else if (s[at] == '"') {
-    for (++at; at < s.size() && s[at] != '"'; ++at) {
-      if (s[at] == '\\') ++at;  // names and paths have no escapes but of `"` and of the backslash itself
-      value.text += s[at];
-    }
-    ++at;
+    in.get();
   } else {
-    size_t end = std::min(s.find_first_of(" \t\r\n:,]}", at), s.size());
-    value.text = s.substr(at, end - at);
-    at = end;
+    while (in && !std::strchr(" \t\r\n,]}", in.peek())) value.text += static_cast<char>(in.get());
   }
+  check(bool(in), "reading manifest.json");
   return value;
 }
-

@@ -24,7 +24,7 @@ from tests.tiny_models import TinyLlama
 
 ROOT = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "tensorrt_toy"
-VOCABULARY, WRONGNESS, CAPACITY, CHUNK, GAMMA = 11, 4, 96, 8, 4
+VOCABULARY, WRONGNESS, CAPACITY, CHUNK, GAMMA = 11, 3, 96, 8, 4
 LONGEST = CAPACITY - CHUNK + 1
 LIBRARY = "11.4.0.106"
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3]
@@ -85,9 +85,15 @@ def expected(count: int, noise: int = 0) -> list[int]:
     return ids[len(PROMPT) :]
 
 
-def run_host(program: Path, bundle: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [str(program), str(bundle), ",".join(map(str, PROMPT)), *map(str, arguments)]
-    return subprocess.run(command, check=False, text=True, capture_output=True)
+def run_host(
+    program: Path, bundle: Path, tokens: int, gamma: int = GAMMA, *, temperature: float = 0.0, seed: int = 0
+) -> subprocess.CompletedProcess[str]:
+    command = [program, bundle, tokens, gamma, temperature, seed, *PROMPT]
+    return subprocess.run(list(map(str, command)), check=False, text=True, capture_output=True)
+
+
+def printed(ids: list[int]) -> str:
+    return "".join(f"{one}\n" for one in ids)
 
 
 @pytest.mark.slow
@@ -96,13 +102,13 @@ def run_host(program: Path, bundle: Path, *arguments: object) -> subprocess.Comp
 def test_it_writes_the_text_of_the_engine_whatever_drafts(host, tmp_path, draft, gamma):
     bundle = toy_bundle(tmp_path, draft=draft)
     done = run_host(host, bundle, 30, gamma)
-    assert (done.returncode, done.stdout) == (0, ",".join(map(str, expected(30))) + "\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, printed(expected(30))), done.stderr
 
 
 @pytest.mark.slow
 def test_the_seed_reaches_the_engine(host, tmp_path):
-    done = run_host(host, toy_bundle(tmp_path), 12, GAMMA, 0.7, 5)
-    assert done.stdout == ",".join(map(str, expected(12, noise=5))) + "\n"
+    done = run_host(host, toy_bundle(tmp_path), 12, temperature=0.7, seed=5)
+    assert done.stdout == printed(expected(12, noise=5))
 
 
 @pytest.mark.slow
@@ -110,7 +116,7 @@ def test_a_stop_id_ends_the_text_inside_a_block(host, tmp_path):
     text = expected(30)
     stop = text[9]
     done = run_host(host, toy_bundle(tmp_path, stops=(stop,)), 30, GAMMA)
-    assert done.stdout == ",".join(map(str, text[: text.index(stop) + 1])) + "\n"
+    assert done.stdout == printed(text[: text.index(stop) + 1])
 
 
 @pytest.mark.slow
@@ -143,4 +149,4 @@ def test_engines_that_it_does_not_know_are_left_alone(host, tmp_path):
     ]
     (bundle / "manifest.json").write_text(json.dumps(manifest))
     done = run_host(host, bundle, 30, GAMMA)
-    assert (done.returncode, done.stdout) == (0, ",".join(map(str, expected(30))) + "\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, printed(expected(30))), done.stderr

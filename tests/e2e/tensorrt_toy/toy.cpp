@@ -5,6 +5,7 @@
 // rollback shows in the text; drafts are off by one where the last token divides by `wrongness`.
 #include <NvInferRuntime.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -86,6 +87,8 @@ class Context : public IExecutionContext {
     if (cache != addresses_["key_cache_0_out"] || shapes_["key_cache_0"].d[2] != facts_.capacity) return false;
     int64_t tokens = shapes_["input_ids"].d[1], past = ints("past_lengths")[0], count = ints("num_tokens")[0];
     if (past + tokens > facts_.capacity || count > tokens) return false;
+    for (int64_t i = 0; i < tokens; ++i)  // padding included
+      if (ints("input_ids")[i] < 0 || ints("input_ids")[i] >= facts_.vocabulary) return false;
     for (int64_t i = 0; i < tokens; ++i) cache[past + i] = i < count ? static_cast<float>(ints("input_ids")[i]) : -7.0F;
     if (draft) {
       int64_t next = after(cache, past + count);
@@ -93,7 +96,9 @@ class Context : public IExecutionContext {
       return true;
     }
     int64_t rows = shapes_["logit_rows"].d[1], drafts = ints("num_draft")[0], accepted = 0, anchor = ints("logit_rows")[0];
-    if (drafts + 1 > rows || ints("logit_rows")[drafts] != count - 1) return false;
+    if (drafts + 1 > rows) return false;
+    for (int64_t j = 0; j < rows; ++j)
+      if (ints("logit_rows")[j] != std::min(anchor + j, count - 1)) return false;
     for (int64_t j = 0; j < rows; ++j) ints("tokens")[j] = -1;
     for (;; ++accepted) {
       int64_t next = after(cache, past + anchor + accepted + 1);
