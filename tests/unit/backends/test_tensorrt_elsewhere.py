@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -11,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from specc import stored
+from specc.backends.engine_list import engines_in_folder
+from specc.catalog.head_timings import HeadTiming
 from specc.pipeline import BuildRequest
 from specc.plugin import bundle_from_source
+from specc.probe.heads import remember_head_timings
 from tests.house.tree import ROOT
 from tests.plugin_launch import write_empty_kernels
 from tests.tensorrt_builder import Machine, tensorrt_machine
@@ -39,6 +43,32 @@ def test_the_build_goes_on_where_the_gpu_is(
     monkeypatch.setattr(stored, "write_graphs", again)
     with tensorrt_machine(Machine()):
         assert told(built(trt_request))["kernels"]
+
+
+def test_timings_of_the_head_where_the_gpu_is_decide_anew_for_plan_graph_and_engine(
+    trt_request: BuildRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was lowered elsewhere by rule is not built as what the plan of this machine says, but lowered anew."""
+    greedy = "acceptance=greedy"
+    refused(trt_request, greedy)
+    by_rule = built(replace(trt_request, stop_after="lower"), greedy)
+    remember_head_timings((HeadTiming("9.0", "f16", 64, 264, 10, native=1.0, fused=2.0, source="this card"),))
+
+    def again(*_: object, **__: object) -> None:
+        raise AssertionError("weights do not depend on it")
+
+    monkeypatch.setattr(stored, "write_weights", again)
+    with tensorrt_machine(Machine()):
+        folder = built(trt_request, greedy)
+        assert [entry for entry, _ in told(folder)["kernels"]] == ["row_partials", "chain_accept"]
+        assert [engine.head for engine in engines_in_folder(folder).engines] == ["native"]
+        lowered = built(replace(trt_request, stop_after="lower"), greedy)
+        assert lowered != by_rule
+        plan = built(replace(trt_request, stop_after="plan"), greedy)
+        assert json.loads(plan.read_text())["graph"]["head"] == "native"
+        # The recipe settles it for both machines.
+        stated = built(replace(trt_request, stop_after="lower"), greedy, "backend.head=fused")
+        assert stated == by_rule
 
 
 def test_a_build_compiles_kernels_that_are_nowhere(
