@@ -33,6 +33,7 @@ from specc.certify.request import CertifyRequest
 from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
 from specc.deploy.write import write_deployment
+from specc.doctor.head_fit import check_head
 from specc.inputs import Inputs, calibration_texts, draft_inputs, lock_from_plan, reads_no_weight
 from specc.plan.choices import choices_from_recipe
 from specc.plan.draft import build_plan_of_draft
@@ -116,6 +117,7 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
     choices_from_recipe(recipe)  # refuses what this version cannot build before a checkpoint is fetched
     sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
     plan = plan_from_recipe(recipe, sources.target, sources.of_draft, given_here())
+    check_head(recipe, request.recipe.parent, offline=request.offline)
     check_required(recipe, sum(item.bytes for item in plan.memory), plan.prediction)
     certify = request_from_choice(recipe.certify, request.recipe.parent)
     destination = request.out / plan.name
@@ -160,7 +162,9 @@ def plan_from_file(recipe_file: Path, overrides: tuple[str, ...], *, offline: bo
     recipe = recipe_from_file(recipe_file, overrides)
     choices_from_recipe(recipe)
     sources = sources_from_recipe(recipe, recipe_file.parent, offline=offline)
-    return plan_from_recipe(recipe, sources.target, sources.of_draft, given_here())
+    plan = plan_from_recipe(recipe, sources.target, sources.of_draft, given_here())
+    check_head(recipe, recipe_file.parent, offline=offline)
+    return plan
 
 
 def written_plan(plan: Plan, out: Path) -> Path:

@@ -28,11 +28,12 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the speculative configuration of another server for the same pair, and say what it loses."""
+    from specc.doctor.head_fit import planned_with_head
     from specc.export.exported import exported_from_pair, server_from_name
     from specc.export.pair import pair_from_path
     from specc.plan.plan import Plan
     from specc.plan.preview import Preview
-    from specc.plan.request import PlanRequest, planned_from_request
+    from specc.plan.request import PlanRequest
     from specc.probe.heads import given_here
 
     stated = tuple(overrides or ())
@@ -40,7 +41,7 @@ def export(
 
     def planned(recipe: Path) -> Plan | Preview:
         request = PlanRequest(recipe, stated, config, draft_config, None, offline)
-        return planned_from_request(request, given_here())
+        return planned_with_head(request, given_here())
 
     made = exported_from_pair(pair_from_path(source, stated, planned), server)
     if output is not None:

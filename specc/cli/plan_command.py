@@ -12,6 +12,7 @@ from specc.cli.options import AsJson, Offline, Overrides
 from specc.cli.plan_text import show_plan, show_preview
 from specc.cli.show import OUT, show_json, show_table, wrapped
 from specc.cli.write import write_text
+from specc.doctor.head_fit import planned_with_head
 from specc.errors import SpeccError
 from specc.plan.compare import COLUMNS, comparison_row
 from specc.plan.plan import Plan
@@ -21,7 +22,6 @@ from specc.plan.request import (
     PlanRequest,
     check_planned,
     compared_from_request,
-    planned_from_request,
     preview_from_request,
 )
 from specc.probe.heads import given_here
@@ -91,7 +91,7 @@ def plan(
         _compare(request, compare, as_json=as_json)
         return
     try:
-        planned = planned_from_request(request, given_here())
+        planned = planned_with_head(request, given_here())
     except SpeccError as error:
         if error.code == DOES_NOT_FIT:
             _show_unfit(request, report, as_json=as_json)

@@ -16,8 +16,11 @@ from specc.bundle.lock import read_lock
 from specc.bundle.read import open_bundle
 from specc.cli.main import status_from_arguments
 from specc.errors import ExitStatus, SpeccError
-from specc.pipeline import BuildRequest, BuildResult, build, plan_from_file
+from specc.pipeline import BuildRequest, BuildResult, build
+from specc.plan.make import plan_from_recipe
+from specc.plan.sources import sources_from_recipe
 from specc.progress import silent
+from specc.recipe.load import recipe_from_file
 from tests.deployed import layout_of
 from tests.published_llm_args import problems
 from tests.tiny_models import TinyLlama, llama_folder
@@ -38,10 +41,17 @@ def recipe_in(folder: Path, kind: str, version: str = "1.2.1") -> Path:
     llama_folder(folder / "target", TinyLlama(stored="bf16", num_hidden_layers=1))
     head = folder / "heads" / "one"
     head.mkdir(parents=True)
-    (head / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLMEagle3"], "dtype": "float16"}))
-    save_file({"fc.weight": np.arange(4096, dtype=np.float16).reshape(64, 64)}, head / "model.safetensors")
+    own = {"target_layer_ids": [0]} if kind == "eagle3" else {"pard_token": 0}
+    (head / "config.json").write_text(json.dumps({"dtype": "float16", **own}))
+    write_head(head, np.arange(4096), "fc.weight" if kind == "eagle3" else "norm.weight")
     (folder / "r.yaml").write_text(RECIPE.replace("KIND", kind).replace("VERSION", version))
     return folder / "r.yaml"
+
+
+def write_head(folder: Path, values: Any, name: str = "fc.weight", **more: Any) -> None:
+    """Write the weights of a head of hidden size 64 for one tap layer of the same; without `fc`, of a model's own."""
+    tensors = {name: np.asarray(values, np.float16).reshape(64, 64), "midlayer.hidden_norm.weight": np.ones(64)}
+    save_file(tensors | more, folder / "model.safetensors")
 
 
 def built(recipe: Path, *overrides: str) -> BuildResult:
@@ -86,7 +96,7 @@ def test_the_bundle_holds_the_head(tmp_path: Path, kind: str, version: str, fiel
 def test_big_files_are_linked(tmp_path: Path) -> None:
     recipe = recipe_in(tmp_path, "eagle3")
     weights = tmp_path / "heads" / "one" / "model.safetensors"
-    save_file({"fc.weight": np.zeros((4096, 8704), np.float16)}, weights)  # 68 MiB; small ones are copied
+    write_head(weights.parent, np.zeros(4096), big=np.zeros((4096, 8704), np.float16))  # 68 MiB; small ones are copied
     assert (built(recipe).path / "checkpoints" / "draft" / weights.name).samefile(weights)
 
 
@@ -98,7 +108,7 @@ def test_another_head_is_another_bundle_and_a_damaged_one_is_found(
     locked = read_lock(bundle / "recipe.lock.json").sources["draft"]
     assert {file.name for file in locked.files} == {"config.json", "model.safetensors"}
     assert not built(recipe).changed
-    save_file({"fc.weight": np.ones((64, 64), np.float16)}, tmp_path / "heads" / "one" / "model.safetensors")
+    write_head(tmp_path / "heads" / "one", np.ones(4096))
     assert built(recipe).changed
     placed = bundle / "checkpoints" / "draft" / "model.safetensors"
     content = placed.read_bytes()
@@ -144,7 +154,9 @@ def test_a_folder_that_is_no_head(tmp_path: Path, change: str, got: str) -> None
 
 
 def head_memory(recipe: Path, *overrides: str) -> dict[str, int]:
-    plan = plan_from_file(recipe, overrides, offline=True)
+    stated = recipe_from_file(recipe, overrides)
+    sources = sources_from_recipe(stated, recipe.parent, offline=True)
+    plan = plan_from_recipe(stated, sources.target, sources.of_draft)
     return {item.name: item.bytes for item in plan.memory if item.name.startswith("draft weights")}
 
 
