@@ -132,6 +132,7 @@ def _show_prediction(outlook: Prediction | Unpredicted, fit: Fit | None = None) 
             ("prediction", f"for {outlook.workload}, {outlook.context} cached tokens a request"),
             ("accepted", shown),
             ("from", outlook.acceptance.source),
+            ("calls", f"priced by {outlook.priced_by}"),
             ("best gamma", _best_gamma(outlook)),
             ("AR is faster", outlook.slower_batches if outlook.gammas else "nothing is drafted"),
             ("one step", _one_step(outlook)),

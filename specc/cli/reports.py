@@ -68,19 +68,24 @@ def speedup_pairs(opened: BundleOutlook) -> list[tuple[str, str]]:
     measured, modelled = opened.measured, opened.plan.prediction
     lines = [("speed-up", "no step costs were measured")]
     if measured is not None:
-        lines = [("speed-up", f"{_at_batch_1(measured)}, by measured step costs"), ("measured on", str(opened.machine))]
+        lines = [("speed-up", _at_batch_1(measured)), ("measured on", str(opened.machine))]
     if modelled is not None:
-        lines.append(("cost model", _at_batch_1(modelled)))
+        lines.append(("predicted", _at_batch_1(modelled)))
     return lines
 
 
 def _at_batch_1(outlook: Outlook) -> str:
+    """Return a speed-up with what it rests on: the costs of calls, and the acceptance."""
     if not isinstance(outlook, Prediction):
         return outlook.reason
-    first = outlook.at_batch(1)
+    if not outlook.gammas:
+        return "nothing is drafted"
+    measured = outlook.acceptance.source.startswith("measured")
+    origin = f"by {outlook.priced_by} and {'measured' if measured else 'published'} acceptance"
     if outlook.best_gamma == 0:
-        return "AR decoding is the fastest at batch 1"
-    return f"{interval_text(first.speedup)} at batch 1 with gamma {first.gamma}"
+        return f"AR decoding is the fastest at batch 1, {origin}"
+    first = outlook.at_batch(1)
+    return f"{interval_text(first.speedup)} at batch 1 with gamma {first.gamma}, {origin}"
 
 
 def _checkpoint_row(checkpoint: CheckpointSpec) -> list[str]:

@@ -56,9 +56,10 @@ class BatchLine:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the cost model says.
+    """What to expect of speculation, and by which costs of calls.
 
     Attributes:
+        costs: whether calls cost what the model says, or what was measured of a bundle.
         workload: whose prior was taken, where nothing was measured.
         context: cached tokens of a row, and tokens of the prompt behind the first token.
         acceptance: what was assumed.
@@ -80,10 +81,10 @@ class Prediction:
         model_spread: share by which the cost model itself may miss; part of every interval.
         crossover_limit: the largest batch that was looked at for both.
         calls: the cost model's single calls; None where measured step costs stand in its place.
-        costs: whether calls cost what the model says, or what was measured of a bundle.
     """
 
     kind: Literal["predicted"]
+    costs: Literal["modelled", "measured"]
     workload: str
     context: int
     acceptance: Acceptance
@@ -104,7 +105,11 @@ class Prediction:
     model_spread: float = SPREAD
     crossover_limit: int = CROSSOVER_LIMIT
     calls: PredictedCalls | None = None
-    costs: Literal["modelled", "measured"] = "modelled"
+
+    @property
+    def priced_by(self) -> str:
+        """What the costs of calls are, in words."""
+        return "measured step costs" if self.costs == "measured" else "the cost model"
 
     @property
     def best_drafting_gamma(self) -> int:
@@ -187,6 +192,7 @@ def prediction_from_model(model: RoundCosts | None, measured: Acceptance | None,
     ar_ttft, ttft = model.ttft_seconds()
     return Prediction(
         kind="predicted",
+        costs="modelled",
         workload=asked.workload,
         context=asked.context,
         acceptance=_rounded_acceptance(acceptance),

@@ -110,8 +110,8 @@ def _memory(subject: Subject) -> Section:
 def _speedup(outlook: Prediction, modelled: Prediction | None, most: int | None) -> Section:
     spread = f", and {outlook.model_spread:.0%} for the model" if outlook.model_spread else ""
     text = (
-        f"For {outlook.workload}, with {outlook.context} cached tokens a request. Intervals: that of the "
-        f"acceptance{spread}."
+        f"By {outlook.priced_by}, for {outlook.workload}, with {outlook.context} cached tokens a request. Intervals: "
+        f"that of the acceptance{spread}."
     )
     charts = (batch_chart(outlook, modelled), gamma_chart(outlook, modelled))
     if most is not None and most < outlook.batches[-1].batch:
@@ -126,7 +126,7 @@ def _tokens(outlook: Prediction) -> Section:
     )
     alone, both = duration_text(outlook.ar_ttft_ms), duration_text(outlook.ttft_ms)
     drafted = f" with AR decoding, {both} with the draft" * (outlook.ttft_ms != outlook.ar_ttft_ms)
-    first = f"First token of a prompt of {outlook.context} tokens: {alone}{drafted}."
+    first = f"By {outlook.priced_by}, the first token of a prompt of {outlook.context} tokens takes {alone}{drafted}."
     step = f"An AR step takes {duration_text(outlook.ar_step_ms)} at batch 1.{round_text if outlook.gammas else ''}"
     return Section("tokens", "Tokens per second", (first, step), (), (batch_table(outlook),))
 
@@ -138,7 +138,7 @@ def _calls(outlook: Prediction, calls: PredictedCalls, *, on_cpu: bool) -> list[
         steps.append(step_table(calls.draft, f"Draft model: T(B,S) of the model, {cached}"))
     return [
         Section(
-            "roofline", "Roofline", (f"Calls with {outlook.context} cached tokens a row.",),
+            "roofline", "Roofline", (f"Calls with {outlook.context} cached tokens a row, by the cost model.",),
             (roofline_chart(calls, on_cpu=on_cpu),), (calls_table(calls),),
         ),
         Section(

@@ -73,7 +73,8 @@ def batch_table(outlook: Prediction) -> Table:
         for line in outlook.batches
     )  # fmt: skip
     names = ("batch", "gamma", "speed-up", "interval", "AR tok/s", "user tok/s", "interval", "GPU tok/s", "interval")
-    return Table("By batch, with the best gamma of each", tuple(Column(name) for name in names), rows)
+    caption = f"By batch, with the best gamma of each, by {outlook.priced_by}"
+    return Table(caption, tuple(Column(name) for name in names), rows)
 
 
 def gamma_table(outlook: Prediction) -> Table:
@@ -87,7 +88,7 @@ def gamma_table(outlook: Prediction) -> Table:
     )  # fmt: skip
     names = ("gamma", "tokens a round", "interval", "speed-up", "interval")
     strong = outlook.best_gamma - 1 if outlook.best_gamma else None
-    return Table("By gamma, batch 1", tuple(Column(name) for name in names), rows, strong)
+    return Table(f"By gamma, batch 1, by {outlook.priced_by}", tuple(Column(name) for name in names), rows, strong)
 
 
 def calls_table(calls: PredictedCalls) -> Table:

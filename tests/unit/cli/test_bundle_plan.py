@@ -52,9 +52,11 @@ def test_the_measured_calls_replace_the_model(bundle: Path, capsys: pytest.Captu
 def test_both_are_shown(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = planned(capsys, str(bundle)).splitlines()
     assert "Intervals: that of the acceptance; calls cost what was measured of this bundle." in lines
-    (measured,) = [line for line in lines if line.startswith("speed-up ")]
-    assert measured.endswith(", by measured step costs")
-    assert any(line.startswith("cost model  ") for line in lines)
+    shown = " ".join(" ".join(lines).split())
+    assert " calls priced by measured step costs " in shown
+    assert "by measured step costs and published acceptance" in shown
+    assert "by the cost model and published acceptance" in shown
+    assert any(line.startswith("predicted  ") for line in lines)
     assert max(len(line.rstrip()) for line in lines) <= 80
 
 
