@@ -55,7 +55,6 @@ def test_both_are_shown(bundle: Path, capsys: pytest.CaptureFixture[str]) -> Non
     shown = " ".join(" ".join(lines).split())
     assert " calls priced by measured step costs " in shown
     assert "by measured step costs and published acceptance" in shown
-    assert "by the cost model and published acceptance" in shown
     assert any(line.startswith("predicted  ") for line in lines)
     assert max(len(line.rstrip()) for line in lines) <= 80
 
