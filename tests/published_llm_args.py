@@ -1,7 +1,8 @@
 """What each version's published `llm_args` takes: names, types and defaults of `tests/llm_args/VERSION.json`.
 
-The files hold facts alone, with the commit of the page or of the source that each was read in. `complete: false` marks
-a class of which only the fields near those that specc writes are listed.
+The files hold facts alone, with the commit of the page or of the source that each was read in. Every class that specc
+writes stands there whole (`complete`); `read_in` names an earlier release candidate where the version's own page was
+not to be had. Other nested classes are a `mapping`: none of them is written.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ LEAF: Final = {
     "path": lambda value: type(value) is str,
     "null": lambda value: value is None,
     "object": lambda value: True,
+    "mapping": lambda value: type(value) is dict,
     "list[int]": lambda value: type(value) is list and all(type(item) is int for item in value),
+    "list[float]": lambda value: type(value) is list and all(LEAF["float"](item) for item in value),
     "set[int]": lambda value: (
         type(value) is list and all(type(item) is int for item in value) and len(set(value)) == len(value)
     ),

@@ -15,7 +15,9 @@ def test_every_type_is_known_and_takes_its_default(version: str) -> None:
     facts = published(version)
     assert facts["sources"]
     assert all(commit for commit in facts["sources"].values())
-    for fields in (facts["top"]["fields"], *(entry["fields"] for entry in facts["classes"].values())):
+    classes = (facts["top"], *facts["classes"].values())
+    assert all(entry["complete"] for entry in classes)
+    for fields in (entry["fields"] for entry in classes):
         for name, field in fields.items():
             kinds = field["type"].split(", g")[0].split(", l")[0].split(" | ")
             assert all(kind in LEAF or kind.startswith("'") or kind in facts["classes"] for kind in kinds), name
@@ -67,6 +69,15 @@ MODEL = {"decoding_type": "DraftTarget", "max_draft_len": 4, "speculative_model"
         ("0.21.0", {"kv_cache_config": {"dtype": "fp8"}}, "kv_cache_config.dtype: no such field"),
         ("0.21.0", {"kv_cache_dtype": "fp8"}, ""),
         ("0.21.0", {"cuda_graph_config": {"max_batch_size": 8}}, "cuda_graph_config: no such field"),
+        ("1.0.0", {"return_perf_metrics": True}, "return_perf_metrics: no such field"),
+        ("1.1.0", {"enable_trtllm_sampler": True}, "enable_trtllm_sampler: no such field"),
+        ("1.2.1", {"build_config": {}}, "build_config: no such field"),
+        ("1.2.1", {"num_serve_frontends": 2}, "num_serve_frontends: no such field"),
+        ("1.3.0rc29", {"num_serve_frontends": 2}, ""),
+        ("1.3.0rc29", {"perf_metrics_max_requests": 8}, "perf_metrics_max_requests: no such field"),
+        ("1.3.0rc29", {"kv_cache_config": {"max_util_for_resume": 1.5}}, "1.5 is no float, gt=0, le=1"),
+        ("1.3.0rc29", {"kv_cache_config": {"block_size": 32}}, "kv_cache_config.block_size: no such field"),
+        ("1.3.0rc29", {"moe_config": []}, "moe_config: [] is no mapping"),
         ("1.0.0", {"use_cuda_graph": True}, "use_cuda_graph: no such field"),
         ("1.2.1", {"cuda_graph_config": {"padding": True}}, "cuda_graph_config.padding: no such field"),
         ("1.0.0", {"kv_cache_dtype": "fp8"}, "kv_cache_dtype: no such field"),
