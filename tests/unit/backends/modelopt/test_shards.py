@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors import safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from specc.backends.backend import Calibrated
 from specc.backends.modelopt.algorithms import ALGORITHMS, AlgorithmName
@@ -25,7 +25,6 @@ from specc.progress import silent
 from specc.quantize.layouts.row_pairs import bytes_from_row_pairs
 from specc.quantize.quantized import QuantizedWeight
 from specc.quantize.quantized_from_float import quantized_from_float
-from tests.stated_source import StatedSource
 from tests.tiny_models import TinyLlama, llama_folder, tensors_from_sizes
 
 SIZES = TinyLlama(stored="bf16", hidden_size=128, intermediate_size=128, head_dim=32, num_hidden_layers=2, shards=3)
@@ -208,13 +207,38 @@ def test_awq_tensors_mean_the_quantized_matrix(tmp_path: Path) -> None:
     assert (found[f"{name}.pre_quant_scale"] == 1).all()
 
 
-def test_shards_without_a_quantized_matrix_are_linked(tmp_path: Path) -> None:
+def test_plain_shards_are_linked_mixed_ones_written_anew_and_no_name_comes_twice(tmp_path: Path) -> None:
+    """Loaders read every file of the folder: a mixed shard linked beside the new one would bring names twice."""
     source, made = llama_folder(tmp_path / "source", SIZES), tmp_path / "made"
     made.mkdir()
-    (alone, *_) = sorted(source.glob("*.safetensors"))
-    save_file({"model.norm.weight": np.ones(4, np.float32), "lm_head.weight": np.ones((4, 4), np.float32)}, alone)
-    stated = StatedSource(files=tuple(sorted(source.iterdir())))
-    place_unchanged(Weights(ALGORITHMS["FP8"], cache_scales=False, folded=False), stated, made, link_or_copy)
-    assert [file.name for file in made.glob("*.safetensors") if file.samefile(source / file.name)] == [alone.name]
+    (alone, mixed, _) = shards = tuple(sorted(source.glob("*.safetensors")))
+    tensors = {name: values for shard in shards for name, values in load_file(shard).items()}
+    holder = {name: shards[int(name.split(".")[2]) + 1 if ".layers." in name else 0] for name in tensors}
+    for shard in shards:
+        save_file({name: values for name, values in tensors.items() if holder[name] == shard}, shard)
+    (source / INDEX_FILE).write_text(json.dumps({"weight_map": {name: file.name for name, file in holder.items()}}))
+    weights = Weights(ALGORITHMS["FP8_PER_CHANNEL_PER_TOKEN"], cache_scales=False, folded=False)
+    plain = opened(source)
+    place_unchanged(weights, plain, made, link_or_copy)
+    assert [file.name for file in made.glob("*.safetensors")] == [alone.name]
     assert (made / "tokenizer.json").is_file()
     assert not (made / "config.json").exists()  # written anew
+
+    values = SourceValues(weights.algorithm, "rtn", plain, Calibrated(plain, unasked, largest_input))
+    for shard in shards[1:]:
+        assert is_changed(weights, shard)
+        write_shard(weights, values, shard, made / shard.name, silent)
+    write_index(weights, shards, made)
+    assert [(made / shard.name).samefile(shard) for shard in shards] == [True, False, False]
+    holders = [(name, file.name) for file in made.glob("*.safetensors") for name in _names(file)]
+    assert len(holders) == len(dict(holders))
+    assert json.loads((made / INDEX_FILE).read_text())["weight_map"] == dict(holders)
+    norm = "model.layers.0.input_layernorm.weight"
+    assert dict(holders)[norm] == mixed.name
+    with safe_open(made / mixed.name, "np") as written_anew:
+        assert np.array_equal(written_anew.get_tensor(norm), tensors[norm])
+
+
+def _names(file: Path) -> list[str]:
+    with safe_open(file, "np") as tensors:
+        return list(tensors.keys())
