@@ -54,7 +54,7 @@ def main() -> None:
 
 def measured_round(source: SourceCheckpoint, work: Path) -> float:
     """Write all ranks, copy as many bytes, and return the ratio of the speeds."""
-    plan = TrtllmModelPlan("ranks", "bf16", "plain", "bf16", "bf16", 4, 1, None, None)
+    plan = TrtllmModelPlan("ranks", "bf16", "plain", "bf16", "bf16", 4, 1, None, None, False)
     layout = layout_from_facts(source.facts, plan)
     made = work / "ranks"
     made.mkdir()

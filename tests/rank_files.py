@@ -38,6 +38,7 @@ def model_plan(tp_size: int = 1, pp_size: int = 1, **changes: Any) -> TrtllmMode
         "kv_cache": "bf16",
         "int4": None,
         "quantization": None,
+        "cache_stated": False,
     } | changes
     return TrtllmModelPlan(**fields, tp_size=tp_size, pp_size=pp_size)  # type: ignore[arg-type]
 

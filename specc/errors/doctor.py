@@ -95,9 +95,10 @@ DOCTOR: Final[dict[str, CodeRow]] = {
         ExitStatus.ENVIRONMENT,
     ),
     "SPC348": CodeRow(
-        "The cache's dtype switches paged-context attention off",
-        "TensorRT-LLM turns use_paged_context_fmha off without a word for int8 caches, and for fp8 caches beside "
-        "weights that are not fp8, nvfp4 or w4a8. Reuse of prefixes and verification of drafts rest on it.",
+        "The cache's dtype does not suit the weights",
+        "trtllm-build turns use_paged_context_fmha off without a word for int8 caches, and for fp8 caches beside "
+        "weights that are not fp8, nvfp4 or w4a8; reuse of prefixes and verification of drafts rest on it. "
+        "trtllm-serve attends over fp8 caches in fp8, for which such weights have no scale.",
     ),
     "SPC349": CodeRow(
         "The tensors were not compared",

@@ -22,6 +22,7 @@ from specc.errors import SpeccError
 from specc.plan.choices import Choices
 from specc.plan.memory import Demand
 from specc.plan.prediction import Outlook
+from specc.plan.trtllm_caches import caches_of_pair
 from specc.plan.trtllm_drafter import Server, check_drafter, drafter_notes
 from specc.plan.trtllm_models import model_plan
 from specc.plan.trtllm_plan import TrtllmModelPlan, TrtllmPlan
@@ -78,6 +79,7 @@ def trtllm_from_recipe(
         stored=stored_from_source(pair.source),
     )  # fmt: skip
     draft = _draft_plan(recipe, choices, pair, limits, flow=flow, target=target)
+    target, draft = caches_of_pair(recipe, target, draft, _described(pair))
     longest = limits.max_length + 1  # prompt, answer and drafts together must stay below what was built
     tokens = max(LEAST_NUM_TOKENS, limits.max_input, limits.max_batch * (limits.max_gamma + 1))
     return TrtllmPlan(
@@ -167,6 +169,11 @@ def _sizes(recipe: Recipe, stated: BackendChoice) -> tuple[int, int]:
         got = f"pp_size {pp_size} of {recipe.gpu.count} GPUs"
         raise refused(recipe, ("backend", "pp_size"), got, "each stage has as many GPUs as the others", "pp_size: 1")
     return recipe.gpu.count // pp_size, pp_size
+
+
+def _described(pair: Pair) -> dict[str, bool]:
+    sources = {"target": pair.source, "draft": pair.draft_source}
+    return {role: source is not None and stored_from_source(source).described for role, source in sources.items()}
 
 
 def _draft_plan(

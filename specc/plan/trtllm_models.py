@@ -10,7 +10,8 @@ from specc.catalog.trtllm_models import ENGINE_MODELS, SERVE_FAMILIES, TrtllmMod
 from specc.catalog.trtllm_versions import Flow
 from specc.checkpoint.facts import ModelFacts
 from specc.errors import SpeccError
-from specc.plan.trtllm_plan import Int4Groups, TrtllmModelPlan, WeightsForm
+from specc.plan.trtllm_caches import cache_dtype, check_engine_cache
+from specc.plan.trtllm_plan import Int4Groups, Layout, TrtllmModelPlan, WeightsForm
 from specc.plan.trtllm_quantization import FORMS, quantization_from_choice, refuse_words, refused
 from specc.plan.trtllm_stored import StoredMatrices
 from specc.recipe.models import ModelChoice
@@ -54,32 +55,50 @@ def model_plan(
     _check_split(recipe, role, facts, tp_size, pp_size)
     if flow == "engine":
         _check_engine_model(recipe, role, facts, limits)
-    elif facts.family not in SERVE_FAMILIES:
-        got, fix = f"family {facts.family}", f"a model of {', '.join(SERVE_FAMILIES)}"
-        raise refused(recipe, (role, "model"), got, "TensorRT-LLM's PyTorch back end has no such model", fix)
-    if flow == "engine":
         weights = _engine_weights(recipe, role, facts, scheme=scheme, stored=stored, tp_size=tp_size)
     else:
+        _check_serve_model(recipe, role, facts)
         weights = _serve_weights(recipe, role, facts, scheme=scheme, stored=stored)
     quantization = None
     if weights == "quantized":
         quantization = quantization_from_choice(recipe, role, choice, facts, scheme=scheme, tp_size=tp_size)
     else:
         refuse_words(recipe, role, choice)
-    int4 = stored.int4 if flow == "engine" and weights == "stored" and scheme == "w4a16" else None
-    half = scheme == "f16" or (int4 is not None and stored.scale_dtype == "f16")
-    dtype: Literal["f16", "bf16"] = "f16" if half else "bf16"
+    layout = _layout(flow, weights)
+    int4 = stored.int4 if (layout, weights, scheme) == ("ranks", "stored", "w4a16") else None
+    dtype = _plain_dtype(scheme, stored, int4)
+    stated = layout == "source" and stored.fp8_caches
+    cache = cache_dtype(recipe, role, choice, dtype=dtype, stated=stated)
+    if flow == "engine":
+        check_engine_cache(recipe, role, cache, weights=weights, scheme=scheme, dtype=dtype)
     return TrtllmModelPlan(
-        layout="ranks" if flow == "engine" else "modelopt" if weights == "quantized" else "source",
+        layout=layout,
         dtype=dtype,
         weights=weights,
         scheme=scheme,
-        kv_cache=_cache(recipe, role, choice, weights=weights, dtype=dtype, flow=flow, scheme=scheme),
+        kv_cache=cache,
         tp_size=tp_size,
         pp_size=pp_size,
         int4=int4,
         quantization=quantization,
+        cache_stated=stated or (layout == "modelopt" and cache == "fp8"),
     )
+
+
+def _layout(flow: Flow, weights: WeightsForm) -> Layout:
+    if flow == "engine":
+        return "ranks"
+    return "modelopt" if weights == "quantized" else "source"
+
+
+def _plain_dtype(scheme: str, stored: StoredMatrices, int4: Int4Groups | None) -> Literal["f16", "bf16"]:
+    return "f16" if scheme == "f16" or (int4 is not None and stored.scale_dtype == "f16") else "bf16"
+
+
+def _check_serve_model(recipe: Recipe, role: str, facts: ModelFacts) -> None:
+    if facts.family not in SERVE_FAMILIES:
+        got, fix = f"family {facts.family}", f"a model of {', '.join(SERVE_FAMILIES)}"
+        raise refused(recipe, (role, "model"), got, "TensorRT-LLM's PyTorch back end has no such model", fix)
 
 
 def _serve_weights(recipe: Recipe, role: str, facts: ModelFacts, *, scheme: str, stored: StoredMatrices) -> WeightsForm:
@@ -95,6 +114,8 @@ def _serve_weights(recipe: Recipe, role: str, facts: ModelFacts, *, scheme: str,
         "GGUF files it does not quantize"
     )
     fix = f"{role}.scheme: {known.get(own, own)}, or a checkpoint that stores {scheme}"
+    if own == "f32":
+        fix = f"a checkpoint that stores {scheme}"  # TensorRT-LLM has no f32
     if stored.int4 is not None and scheme == "w4a16":
         fix = "flow: engine, which takes these codes, or a checkpoint of ModelOpt's W4A16_AWQ"
     raise refused(recipe, (role, "scheme"), f"scheme {scheme} of a checkpoint that stores {own}", why, fix)
@@ -147,26 +168,6 @@ def _check_int4(recipe: Recipe, role: str, facts: ModelFacts, int4: Int4Groups, 
         got = f"scheme w4a16 with {', '.join(uneven)} on {tp_size} GPUs"
         why = f"TensorRT-LLM's layers of 4 bits have multiples of {size} inputs and outputs on each GPU"
         raise refused(recipe, (role, "scheme"), got, why, f"fewer GPUs, or {role}.scheme: fp8 of a plain checkpoint")
-
-
-def _cache(
-    recipe: Recipe, role: str, choice: ModelChoice, *, weights: WeightsForm, scheme: str, dtype: str, flow: Flow
-) -> str:
-    """Return the dtype of the caches, refusing the one that costs an engine its paged-context attention.
-
-    Source: builder.py of TensorRT-LLM 1.2, which keeps it beside static fp8; fp8 by rows is another algorithm there.
-    """
-    cache = choice.kv_cache or dtype
-    static = scheme == "fp8" and weights == "stored"
-    if cache == "fp8" and flow == "engine" and not static:
-        why = (
-            "trtllm-build then switches paged-context attention off without a word, which drafts from a draft engine "
-            "and reused prefixes need"
-        )
-        got = f"caches of fp8 beside weights of {'fp8 row by row' if weights == 'fp8 rows' else scheme}"
-        fix = f"kv_cache: {dtype}, or scheme fp8 of a checkpoint that ModelOpt calibrated to fp8"
-        raise refused(recipe, (role, "kv_cache"), got, why, fix)
-    return cache
 
 
 def _check_split(recipe: Recipe, role: str, facts: ModelFacts, tp_size: int, pp_size: int) -> None:

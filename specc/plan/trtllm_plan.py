@@ -11,6 +11,7 @@ from specc.catalog.weight_formats import CALIBRATED_METHODS, QuantizationMethod,
 
 DRAFT_FOLDER: Final = "checkpoints/draft"
 """Of the bundle: where a draft model lies, or a head that the recipe names by its folder."""
+Layout: TypeAlias = Literal["ranks", "source", "modelopt"]
 WeightsForm: TypeAlias = Literal["plain", "at build", "fp8 rows", "quantized", "stored"]
 
 
@@ -65,9 +66,11 @@ class TrtllmModelPlan:
         pp_size: groups of them that share the layers.
         int4: of ranks whose weights are `stored` in 4 bits; None of all others.
         quantization: of the layout `modelopt`; None of all others.
+        cache_stated: hf_quant_config.json beside the weights states caches of fp8, so that the YAML need not; where the
+            source's own does not, it is written anew.
     """
 
-    layout: Literal["ranks", "source", "modelopt"]
+    layout: Layout
     dtype: Literal["f16", "bf16"]
     weights: WeightsForm
     scheme: str
@@ -76,6 +79,7 @@ class TrtllmModelPlan:
     pp_size: int
     int4: Int4Groups | None
     quantization: LayerQuantization | None
+    cache_stated: bool
 
     @property
     def world_size(self) -> int:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from specc.catalog.weight_formats import ScaleDtype
 from specc.checkpoint.packed_headers import SCALES
+from specc.checkpoint.quantization_config import MODELOPT_FILE
 from specc.checkpoint.source import SourceCheckpoint, TensorHeader
+from specc.checkpoint.values import Values, values_from_json_file
 from specc.plan.trtllm_plan import Int4Groups
 
 
@@ -20,6 +22,8 @@ class StoredMatrices:
         modelopt_int4: every one has 4 bits in ModelOpt's own layout, which trtllm-serve loads.
         int4: every one has 4 bits in groups of one size; None otherwise.
         scale_dtype: of these scales.
+        described: ModelOpt's hf_quant_config.json lies beside them.
+        fp8_caches: it states that caches are kept in fp8.
     """
 
     shards: bool
@@ -27,6 +31,8 @@ class StoredMatrices:
     modelopt_int4: bool
     int4: Int4Groups | None
     scale_dtype: ScaleDtype | None
+    described: bool
+    fp8_caches: bool
 
 
 @dataclass(frozen=True)
@@ -44,13 +50,21 @@ def stored_from_source(source: SourceCheckpoint) -> StoredMatrices:
     known = [matrix for matrix in found if matrix is not None]
     alike = len({(one.group_size, one.zero_point, one.scale_dtype) for one in known}) == 1 and len(known) == len(found)
     factors = any(one.factors for one in known)
+    description = _description(source)
     return StoredMatrices(
         shards=all(header.file.suffix == ".safetensors" for header in source.headers.values()),
         static_fp8=bool(matrices) and all(_is_static_fp8(header) for header in matrices),
         modelopt_int4=bool(matrices) and all(_is_row_pairs(header) for header in matrices),
         int4=Int4Groups(known[0].group_size, known[0].zero_point, factors) if alike else None,
         scale_dtype=known[0].scale_dtype if alike else None,
+        described=description is not None,
+        fp8_caches=description is not None and description.text("kv_cache_quant_algo", "") == "FP8",
     )
+
+
+def _description(source: SourceCheckpoint) -> Values | None:
+    file = next((file for file in source.files if file.name == MODELOPT_FILE), None)
+    return None if file is None else values_from_json_file(file).nested("quantization")
 
 
 def _int4(header: TensorHeader) -> _Int4 | None:

@@ -57,7 +57,13 @@ def test_the_front_page_recipe_serves_the_quantized_checkpoint(models: Path, tmp
     assert 72.5e9 < sum(files.values()) < 72.8e9
     options: dict[str, Any] = yaml.safe_load((result.path / "deploy" / "trtllm-serve.yaml").read_text())
     assert not problems(options, "1.2.1")
-    assert options["kv_cache_config"]["dtype"] == "fp8"
+    trtllm = result.plan.backend.trtllm
+    assert trtllm is not None
+    assert trtllm.draft is not None
+    assert (trtllm.target.kv_cache, trtllm.draft.kv_cache) == ("fp8", "bf16")
+    assert (
+        "dtype" not in options["kv_cache_config"]
+    )  # it would hold for the bf16 draft too; the checkpoint states its own
     speculative = options["speculative_config"]
     assert (speculative["decoding_type"], speculative["speculative_model"]) == ("DraftTarget", "checkpoints/draft")
     schedule = speculative.get("draft_len_schedule", {1: speculative["max_draft_len"]})
@@ -134,7 +140,7 @@ def peak():
     return int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
 before = peak()
 for weights in ("plain", "fp8 rows"):
-    plan = TrtllmModelPlan("ranks", "bf16", weights, "fp8", "bf16", 4, 1, None, None)
+    plan = TrtllmModelPlan("ranks", "bf16", weights, "fp8", "bf16", 4, 1, None, None, False)
     layout = layout_from_facts(source.facts, plan)
     for tensor in rank_tensors(layout, ranks_of(plan)[1]):
         if tensor.name.startswith(f"transformer.layers.0.{'mlp.proj' if weights == 'plain' else 'attention.dense'}"):

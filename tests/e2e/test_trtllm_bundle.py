@@ -74,6 +74,23 @@ def test_the_engine_flow_publishes_checkpoints_of_both_models(recipe: Path) -> N
     assert set(commands["build"]) == {"target", "draft"}
 
 
+def test_fp8_caches_of_the_target_alone_are_stated_beside_its_weights(recipe: Path) -> None:
+    """The dtype of trtllm-serve's YAML would hold for the draft's caches too."""
+    source, own = recipe.parent / "fp8", {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}}
+    quantized_folder(source, LAYOUTS["modelopt_fp8"], TARGET_FP8)
+    (source / "hf_quant_config.json").write_text(json.dumps(own))
+    result = built(recipe, *SERVE, "target={model: fp8, scheme: fp8, kv_cache: fp8}")
+    placed = result.path / "checkpoints" / "target"
+    anew = json.loads((placed / "hf_quant_config.json").read_text())
+    assert anew == own | {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
+    assert json.loads((source / "hf_quant_config.json").read_text()) == own
+    same = {file.name for file in source.iterdir() if (placed / file.name).read_bytes() == file.read_bytes()}
+    assert {file.name for file in source.iterdir()} - same == {"hf_quant_config.json"}
+    assert {item.role: item.kv_cache for item in manifest_of(result).checkpoints} == {"target": "fp8", "draft": "bf16"}
+    options = yaml.safe_load((result.path / "deploy" / "trtllm-serve.yaml").read_text())
+    assert "dtype" not in options["kv_cache_config"]
+
+
 def test_the_serve_flow_places_the_sources_files(recipe: Path) -> None:
     result = built(recipe, *SERVE)
     manifest = manifest_of(result)

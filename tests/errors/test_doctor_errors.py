@@ -24,7 +24,10 @@ from tests.checked_pair import (
     eagle3_head,
     found,
 )
+from tests.quantized_folders import LAYOUTS, quantized_folder
 from tests.tiny_models import TinyLlama, byte_tokenizer, llama_folder
+
+FP8_TARGET = TinyLlama(hidden_size=128, intermediate_size=128, head_dim=32, stored="bf16")
 
 
 def values(finding: Finding) -> list[str]:
@@ -371,7 +374,31 @@ def test_spc348_caches_that_switch_attention_off(tmp_path: Path, scheme: str, ca
         finding = found(report, "SPC348")
         assert values(finding) == [f"kv_cache {cache}", f"weights of {scheme}"]
         assert finding.fix is not None
-        assert finding.fix.text.startswith("kv_cache: bf16")
+        assert finding.fix.text.startswith("remove target.kv_cache")
+        assert finding.message.startswith("trtllm-serve" if cache == "fp8" else "trtllm-build")
+
+
+@pytest.mark.parametrize(
+    ("flow", "fixes"),
+    [("serve", ["remove target.kv_cache", "target.scheme: fp8"]),
+     ("engine", ["remove target.kv_cache", "a checkpoint that ModelOpt calibrated to fp8, with target.scheme: fp8"])],
+)  # fmt: skip
+def test_what_spc348_advises_can_be_planned(tmp_path: Path, flow: str, fixes: list[str]) -> None:
+    llama_folder(tmp_path / "target", FP8_TARGET)
+    llama_folder(tmp_path / "draft", TinyLlama(stored="bf16"))
+    quantized_folder(tmp_path / "calibrated", LAYOUTS["modelopt_fp8"], FP8_TARGET)
+    cache = ", kv_cache: fp8"
+    text = TRTLLM.replace("{name: tensorrt-llm}", f'{{name: tensorrt-llm, flow: {flow}, version: "1.2.1"}}')
+    text = text.replace("{model: target}", f"{{model: target{cache}}}")
+    finding = found(checked(tmp_path, text), "SPC348")
+    assert finding.fix is not None
+    assert finding.fix.text.split(", or ") == fixes
+    calibrated = text.replace("model: target", "model: calibrated, scheme: fp8")
+    scaled = text.replace("model: target", "model: target, scheme: fp8")
+    for followed in (text.replace(cache, ""), calibrated if flow == "engine" else scaled):
+        report = checked(tmp_path, followed)
+        assert report.plan is not None, [finding.message for finding in report.of("error")]
+        assert "SPC348" not in {finding.code for finding in report.findings}
 
 
 @pytest.mark.parametrize(("acceptance", "sampling", "support", "warns"), [

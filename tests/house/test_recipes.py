@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from specc.checkpoint.config_facts import facts_from_config_file
+from specc.checkpoint.quantization_config import MODELOPT_FILE
 from specc.pipeline import plan_from_file
 from specc.plan.make import plan_from_recipe
 from specc.plan.outlook import NOTHING_GIVEN
@@ -77,7 +79,7 @@ def test_recipe_plans_from_its_models_configurations(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*MODELS} - {*REFUSED}))
-def test_recipe_has_a_whole_plan(name: str) -> None:
+def test_recipe_has_a_whole_plan(name: str, tmp_path: Path) -> None:
     """With sources that state the same facts, and a tokenizer of as many ids as the smaller embedding has rows."""
     recipe = recipe_from_file(RECIPES[name])
     facts = [facts_from_config_file(CONFIGS / f"{model}.json") for model in MODELS[name] if model is not None]
@@ -87,6 +89,9 @@ def test_recipe_has_a_whole_plan(name: str) -> None:
         StatedSource(facts=replace(each, emitted_vocab_size=ids, stored_dtype=dtype))
         for each, dtype in zip(facts, stored, strict=False)
     ]
+    if name in STORED:
+        (tmp_path / MODELOPT_FILE).write_text('{"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}')
+        sources[0] = replace(sources[0], files=(tmp_path / MODELOPT_FILE,))
     plan = plan_from_recipe(recipe, *sources)
     assert plan.backend.name == recipe.backend.name
     assert plan.fit is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from specc.backends.modelopt.algorithms import Algorithm
@@ -30,6 +31,15 @@ def quant_config(algorithm: Algorithm, excluded: tuple[str, ...], *, fp8_cache: 
     if algorithm.name == "W4A16_AWQ":
         quantization |= {"has_zero_point": False, "pre_quant_scale": True}
     return {"producer": PRODUCER, "quantization": quantization}
+
+
+def with_fp8_caches(stated: Mapping[str, object]) -> dict[str, object] | None:
+    """Return the content of hf_quant_config.json with caches of fp8; None where it states them already."""
+    own = stated.get("quantization")
+    quantization = dict(own) if isinstance(own, Mapping) else {}
+    if quantization.get("kv_cache_quant_algo") == "FP8":
+        return None
+    return {**stated, "quantization": {**quantization, "kv_cache_quant_algo": "FP8"}}
 
 
 def model_config(

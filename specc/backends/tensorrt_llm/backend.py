@@ -13,6 +13,7 @@ from specc.backends.modelopt.checkpoint import (
     weights_from_plan,
     write_descriptions,
 )
+from specc.backends.modelopt.config import QUANT_CONFIG_FILE, with_fp8_caches
 from specc.backends.modelopt.shards import Weights, write_shard
 from specc.backends.modelopt.values import SourceValues
 from specc.backends.tensorrt_llm.config import CONFIG_FILE, config_from_layout
@@ -23,6 +24,7 @@ from specc.backends.tensorrt_llm.serve import SERVE_FILE, serve_text
 from specc.bundle.manifest import CheckpointSpec
 from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
+from specc.checkpoint.values import values_from_json_file
 from specc.errors import SpeccBug
 from specc.lower.place import Place
 from specc.plan.plan import Plan
@@ -83,8 +85,10 @@ class TensorRtLlmBackend:
     def write_rest(self, plan: Plan, source: SourceCheckpoint, folder: Path, place: Place) -> CheckpointSpec:
         """Write config.json beside the rank files, or place the files of the source."""
         if _model(plan).layout == "source":
+            anew = _write_cache_description(_model(plan), source, folder)
             for file in source.files:
-                place(file, folder / file.name)
+                if file.name not in anew:
+                    place(file, folder / file.name)
         elif _model(plan).layout == "modelopt":
             write_descriptions(_weights(plan), source, folder, fp8_cache=_model(plan).kv_cache == "fp8")
             place_unchanged(_weights(plan), source, folder, place)
@@ -115,6 +119,7 @@ class TensorRtLlmBackend:
     def write_outline(self, plan: Plan, source: SourceCheckpoint, folder: Path) -> None:
         """Write config.json and rank files that are headers over holes, or the list of files that would be placed."""
         if _model(plan).layout == "source":
+            _write_cache_description(_model(plan), source, folder)
             _write_sizes(folder, {file.name: file.stat().st_size for file in source.files})
             return
         if _model(plan).layout == "modelopt":
@@ -167,6 +172,18 @@ def _weights(plan: Plan) -> Weights:
 
 def _layout(plan: Plan) -> Layout:
     return layout_from_facts(plan.target.facts, _model(plan))
+
+
+def _write_cache_description(model: TrtllmModelPlan, source: SourceCheckpoint, folder: Path) -> tuple[str, ...]:
+    """Write hf_quant_config.json anew where it must state caches of fp8 and the source's does not; return its name."""
+    file = next((file for file in source.files if file.name == QUANT_CONFIG_FILE), None)
+    if file is None or not model.cache_stated:
+        return ()
+    content = with_fp8_caches(values_from_json_file(file).mapping)
+    if content is None:
+        return ()
+    _write_json(folder / file.name, content)
+    return (file.name,)
 
 
 def _spec(plan: Plan) -> CheckpointSpec:

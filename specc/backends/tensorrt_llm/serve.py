@@ -11,7 +11,7 @@ from specc.bundle.manifest import LimitsSpec
 from specc.catalog.trtllm_versions import SpeculativeFields, SwitchOff, row_of_version
 from specc.errors import SpeccBug
 from specc.plan.cost import rounded
-from specc.plan.trtllm_plan import DRAFT_FOLDER, TrtllmModelPlan, TrtllmPlan, TrtllmSpeculation
+from specc.plan.trtllm_plan import DRAFT_FOLDER, TrtllmPlan, TrtllmSpeculation
 from specc.plan.trtllm_speculation import lower_bounds, upper_bounds
 
 SERVE_FILE: Final = "trtllm-serve.yaml"
@@ -57,7 +57,7 @@ def model_options(plan: TrtllmPlan, limits: LimitsSpec) -> dict[str, Any]:
     if speculation.kind in fields.drafts_separately:
         options["disable_overlap_scheduler"] = True
     options |= graph_options(fields, limits)
-    options |= cache_options(fields, plan.target, reuse=speculation.kind not in fields.drafts_separately)
+    options |= cache_options(fields, plan, reuse=speculation.kind not in fields.drafts_separately)
     if speculation.kind != "none":
         options["speculative_config"] = speculative_options(fields, speculation, limits)
     return options
@@ -135,11 +135,15 @@ def lookup_options(speculation: TrtllmSpeculation) -> dict[str, Any]:
     }
 
 
-def cache_options(fields: SpeculativeFields, model: TrtllmModelPlan, *, reuse: bool) -> dict[str, Any]:
-    """Return what is said of the caches; blocks are not reused beside a second model, as in NVIDIA's own examples."""
+def cache_options(fields: SpeculativeFields, plan: TrtllmPlan, *, reuse: bool) -> dict[str, Any]:
+    """Return what is said of the caches; blocks are not reused beside a second model, as in NVIDIA's own examples.
+
+    Their dtype holds for both models, so nothing is said where the checkpoint of one states fp8 and the other keeps
+    its own: silence leaves each as its checkpoint says.
+    """
     section: dict[str, Any] = {"enable_block_reuse": reuse, "free_gpu_memory_fraction": MEMORY_FRACTION}
     options: dict[str, Any] = {"kv_cache_config": section}
-    if model.kv_cache == "fp8":
+    if all(model.kv_cache == "fp8" for model in (plan.target, plan.draft) if model is not None):
         *_, name = fields.cache_dtype.split(".")
         (section if "." in fields.cache_dtype else options)[name] = "fp8"
     return options

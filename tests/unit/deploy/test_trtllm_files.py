@@ -16,8 +16,7 @@ import yaml
 from tests.deployed import layout_of, recipe_in, shell_problems, shellcheck, stub
 from tests.published_llm_args import VERSIONS, problems
 
-KINDS = ("draft={kind: model, model: draft}", "draft={kind: ngram}")
-CACHES = ("target.kv_cache=fp8",)
+KINDS = ("draft={kind: model, model: draft, kv_cache: fp8}", "draft={kind: ngram}")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,7 @@ def run(script: Path, *arguments: str, cwd: Path, **variables: str) -> list[str]
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_configurations_hold_fields_of_the_version_alone(recipe: Path, tmp_path: Path, version: str, kind: str) -> None:
-    deploy = bundle(recipe, tmp_path, "serve", version, kind, *CACHES) / "deploy"
+    deploy = bundle(recipe, tmp_path, "serve", version, kind, "target.kv_cache=fp8") / "deploy"
     with_drafts, plain = loaded(deploy / "trtllm-serve.yaml"), loaded(deploy / "trtllm-serve-plain.yaml")
     triton = loaded(deploy / "triton-model.yaml")
     assert triton.pop("triton_config")

@@ -10,19 +10,23 @@ import pytest
 from specc.bundle.manifest import LimitsSpec
 from specc.checkpoint.facts import ExpertFacts
 from specc.errors import SpeccError
+from specc.plan.trtllm_caches import caches_of_pair
 from specc.plan.trtllm_models import model_plan
 from specc.plan.trtllm_plan import Int4Groups, TrtllmModelPlan
 from specc.plan.trtllm_stored import StoredMatrices
 from specc.recipe.load import recipe_from_text
 from specc.recipe.models import SchemeChoice
 from tests.published_speedups import llama_like
+from tests.rank_files import model_plan as rank_plan
 
 RECIPE = recipe_from_text(
     "recipe: 1\nname: r\ntarget: {model: m}\ndraft: none\ngpu: h100-sxm-80gb\nbackend: tensorrt-llm\n", "r.yaml"
 )
 LIMITS = LimitsSpec(8, 1024, 512, 1536, 1024, 8, 4)
 FACTS = replace(llama_like(8192, 28672, 80, (64, 8), 128256), max_position_embeddings=8192)
-PLAIN = StoredMatrices(shards=True, static_fp8=False, modelopt_int4=False, int4=None, scale_dtype=None)
+PLAIN = StoredMatrices(
+    shards=True, static_fp8=False, modelopt_int4=False, int4=None, scale_dtype=None, described=False, fp8_caches=False
+)
 AUTOAWQ = replace(PLAIN, int4=Int4Groups(128, zero_point=True, input_factors=False), scale_dtype="f16")
 EXPERTS = ExpertFacts(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=28672, norm_topk_prob=True)
 MODELOPT = replace(
@@ -90,6 +94,56 @@ def test_caches_of_fp8_stand_beside_static_fp8_alone() -> None:
     with pytest.raises(SpeccError) as caught:
         cache_of("bf16", PLAIN, "engine")
     assert (caught.value.code, caught.value.got) == ("SPC324", "caches of fp8 beside weights of fp8 row by row")
+
+
+def test_caches_of_a_placed_checkpoint_are_what_it_states() -> None:
+    """A YAML that is silent leaves the dtype of hf_quant_config.json, and no value takes it back."""
+    stated = replace(PLAIN, static_fp8=True, described=True, fp8_caches=True)
+
+    def made(kv_cache: str | None, flow: Any = "serve", stored: StoredMatrices = stated) -> TrtllmModelPlan:
+        choice = RECIPE.target.model_copy(update={"scheme": SchemeChoice(name="fp8"), "kv_cache": kv_cache})
+        facts = replace(FACTS, stored_dtype="fp8_e4m3")
+        return model_plan(
+            RECIPE, "target", choice, facts, scheme="fp8", flow=flow, sizes=(4, 1), limits=LIMITS, stored=stored
+        )
+
+    for kv_cache in (None, "fp8"):
+        assert (made(kv_cache).kv_cache, made(kv_cache).cache_stated) == ("fp8", True)
+    with pytest.raises(SpeccError) as caught:
+        made("bf16")
+    assert caught.value.got == "caches of bf16 for a checkpoint whose hf_quant_config.json states FP8"
+    assert made("bf16", "engine").kv_cache == made(None, "engine").kv_cache == "bf16"  # written anew there
+    silent = made("fp8", stored=replace(stated, fp8_caches=False))
+    assert (silent.kv_cache, silent.cache_stated) == ("fp8", False)
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "refused"),
+    [
+        (("fp8", False), ("bf16", False), "target"), (("bf16", False), ("fp8", False), "draft"),
+        (("fp8", True), ("bf16", False), None), (("bf16", False), ("fp8", True), None),
+        (("fp8", False), ("fp8", False), None), (("bf16", False), ("bf16", False), None),
+    ],
+)  # fmt: skip
+def test_fp8_caches_of_one_model_alone(target: tuple[str, bool], draft: tuple[str, bool], refused: str | None) -> None:
+    one, two = (rank_plan(layout="source", kv_cache=cache, cache_stated=stated) for cache, stated in (target, draft))
+    nowhere = {"target": False, "draft": False}
+    assert caches_of_pair(RECIPE, one, None, nowhere) == (one, None)
+    if refused is None:
+        assert caches_of_pair(RECIPE, one, two, nowhere) == (one, two)
+        return
+    with pytest.raises(SpeccError) as caught:
+        caches_of_pair(RECIPE, one, two, nowhere)
+    other = "draft" if refused == "target" else "target"
+    assert caught.value.got.startswith(
+        f"caches of fp8 for the {refused} alone, beside whose weights no hf_quant_config"
+    )
+    assert caught.value.fix == f"{refused}.kv_cache: bf16, or {other}.kv_cache: fp8"
+    found = dict(zip(("target", "draft"), caches_of_pair(RECIPE, one, two, nowhere | {refused: True}), strict=True))
+    stated, same = found[refused], found[other]
+    assert stated is not None
+    assert stated.cache_stated
+    assert same in (one, two)
 
 
 def test_what_is_not_quantized_has_the_dtype_of_the_scales() -> None:

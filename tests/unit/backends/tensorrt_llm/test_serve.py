@@ -143,13 +143,22 @@ def test_every_drafter_of_a_version_is_written_in_its_published_fields(version: 
 )
 def test_fp8_caches_are_stated_where_the_version_reads_them(version: str, place: str | None) -> None:
     made = plan(version, "none")
-    fp8 = replace(made, target=replace(made.target, kv_cache="fp8"))
+    fp8 = replace(made, target=replace(made.target, kv_cache="fp8"), draft=None)
     found = yaml.safe_load(serve_text(fp8, LIMITS))
     if place is None:
         assert found["kv_cache_dtype"] == "fp8"
     else:
         assert found[place]["dtype"] == "fp8"
     assert not problems(found, "1.3.0rc29" if version == "1.3.0" else version)
+
+
+def test_one_dtype_of_caches_holds_for_both_models_so_silence_keeps_two() -> None:
+    """trtllm-serve loads a second model under the same kv_cache_config; without it each checkpoint's own stands."""
+    made = plan("1.2.1")
+    fp8 = replace(made.target, kv_cache="fp8", cache_stated=True)
+    for target, draft, said in ((fp8, made.target, False), (made.target, fp8, False), (fp8, fp8, True)):
+        found = yaml.safe_load(serve_text(replace(made, target=target, draft=draft), LIMITS))
+        assert ("dtype" in found["kv_cache_config"]) is said
 
 
 def test_what_a_version_lacks_is_not_written() -> None:
