@@ -53,6 +53,10 @@ def folder_from_hub(repository: str, *, revision: str | None, offline: bool, wei
         index = folder / INDEX_FILE
         shards = tuple(shard_names_from_index(values_from_json_file(index))) if index.is_file() else (SINGLE_FILE,)
         folder = fetch(DESCRIPTION_FILES + shards)
+        missing = [shard for shard in shards if not (folder / shard).is_file()]
+        if missing and offline:  # the library gives a cached folder as it lies there
+            got = f"{len(missing)} of {len(shards)} files of weights are not in the local cache, and --offline is on"
+            raise _absent(repository, got, offline)
     return folder, folder.name
 
 
@@ -83,7 +87,7 @@ def _library(what: str) -> Any:  # noqa: ANN401 - an untyped vendor module
             "huggingface_hub",
             "the library is not installed",
             "models of the hub are fetched with it",
-            f"pip install 'specc[hub]', or download the model and give its folder{download_text(what)}",
+            f"pip install 'specc[hub]', or give a folder that `hf download {what}` filled{download_text(what)}",
         ) from None
     return huggingface_hub
 
@@ -105,20 +109,26 @@ def _guarded(what: str, offline: bool, call: Callable[[], Any]) -> Any:  # noqa:
             f"hf://{what}",
             _first_line(error),
             "the recipe builds from this model",
-            "check name and revision; for private and gated models log in with `hf auth login`",
+            "check name and revision; for private and gated models log in with `hf auth login`, then "
+            f"`hf download {what}`{download_text(what)}",
         ) from None
     except Exception as error:  # noqa: BLE001 - transport errors differ by version of the library
         _unreachable(what, offline, error)
 
 
 def _unreachable(what: str, offline: bool, error: Exception) -> NoReturn:
+    got = f"not in the local cache, and --offline is on{_unexpected(what, error)}" if offline else _first_line(error)
+    raise _absent(what, got, offline)
+
+
+def _absent(what: str, got: str, offline: bool) -> SpeccError:
     fetch = f"run once without --offline, or `hf download {what}` where there is a network"
-    reach = "check the network, or give a folder that holds the model"
+    reach = f"check the network; `hf download {what}` where there is one, and give the folder that it fills"
     config = "`specc plan` needs no more than its config.json, given by --config or --draft-config"
-    raise SpeccError(
+    return SpeccError(
         "SPC205",
         f"hf://{what}",
-        f"not in the local cache, and --offline is on{_unexpected(what, error)}" if offline else _first_line(error),
+        got,
         "the model's files must be on this machine",
         f"{fetch if offline else reach}{download_text(what)}; {config}",
     )

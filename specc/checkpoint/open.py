@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from specc.catalog.published import fill_text
 from specc.checkpoint.chat_template import check_template, template_from_file
 from specc.checkpoint.gguf_file import checkpoint_from_gguf, parts_from_gguf
 from specc.checkpoint.hf_folder import CONFIG_FILE, checkpoint_from_folder
@@ -76,9 +77,11 @@ def _parts_from_reference(reference: str, *, base: Path, offline: bool) -> Token
 
 
 def _no_checkpoint(uri: str, path: Path) -> SpeccError:
+    more = ""
     if path.is_dir():
         models = sorted(file.name for file in path.glob("*.gguf"))
         found = f"a folder without {CONFIG_FILE}" + (f"; it has {', '.join(models[:4])}" if models else "")
+        more = "" if models else f"; {fill_text(str(path))}"
     else:
         found = "a file that is not .gguf"
-    return SpeccError("SPC201", uri, found, "specc cannot tell what the model is", f"give {FORMS}")
+    return SpeccError("SPC201", uri, found, "specc cannot tell what the model is", f"give {FORMS}{more}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from specc.catalog.published import fill_text
 from specc.checkpoint.hub import file_from_hub, folder_from_hub
 from specc.checkpoint.values import shortened
 from specc.errors import SpeccError
@@ -48,7 +49,7 @@ def resolved_from_reference(uri: str, *, base: Path, revision: str | None, offli
             _refuse_revision(uri, revision)
             return Resolved(path, None)
         if not HUB_ID.fullmatch(uri) or uri.endswith(".gguf"):
-            raise _nowhere(uri, f"no such folder or file, seen from {base}")
+            raise _nowhere(uri, f"no such folder or file, seen from {base}", f"; {fill_text(uri)}")
     name = uri.removeprefix(HUB_SCHEME)
     parts = name.split("/")
     if not HUB_ID.fullmatch("/".join(parts[:2])) or ".." in parts or "" in parts:
@@ -102,7 +103,6 @@ def _refuse_revision(uri: str, revision: str | None) -> None:
         )
 
 
-def _nowhere(uri: str, got: str) -> SpeccError:
-    return SpeccError(
-        "SPC201", shortened(uri) if not uri.isprintable() else uri, got, "specc builds from it", f"give {FORMS}"
-    )
+def _nowhere(uri: str, got: str, more: str = "") -> SpeccError:
+    place = uri if uri.isprintable() else shortened(uri)
+    return SpeccError("SPC201", place, got, "specc builds from it", f"give {FORMS}{more if uri.isprintable() else ''}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from specc.catalog.published import fill_text
 from specc.checkpoint.safetensors_header import headers_from_safetensors
 from specc.checkpoint.source import TensorHeader
 from specc.checkpoint.values import Values, shortened, values_from_json_file
@@ -66,7 +67,7 @@ def headers_from_folder(folder: Path) -> dict[str, TensorHeader]:
             f"the shard {missing[0]} is missing" + (f", and {len(missing) - 1} more" if len(missing) > 1 else ""),
             f"it holds {len(shards[missing[0]])} tensors of the model",
             f"download {', '.join(missing[:4])}{' and the rest' if len(missing) > 4 else ''} into {folder}"
-            f"{_size_text(index_path)}",
+            f"{_size_text(index_path)}; {fill_text(str(folder))}",
         )
     for shard, expected in shards.items():
         found = headers_from_safetensors(folder / shard)
@@ -122,5 +123,5 @@ def _single_file(folder: Path) -> Path:
         str(folder),
         f"no {SINGLE_FILE} and no {INDEX_FILE}",
         "specc reads weights from safetensors or GGUF",
-        "convert the checkpoint to safetensors, or name a .gguf file",
+        f"convert the checkpoint to safetensors, or name a .gguf file; {fill_text(str(folder))}",
     )

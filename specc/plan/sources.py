@@ -8,6 +8,8 @@ from pathlib import Path
 from specc.checkpoint.head_folder import HeadFolder, head_from_reference
 from specc.checkpoint.open import source_from_reference
 from specc.checkpoint.source import SourceCheckpoint
+from specc.errors import SpeccError
+from specc.plan.trtllm_disk import with_disk_of_build
 from specc.recipe.models import DraftChoice, Eagle3Draft, HeadDraft, ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
 
@@ -33,13 +35,20 @@ class Sources:
 
 
 def sources_from_recipe(recipe: Recipe, base: Path, *, offline: bool) -> Sources:
-    """Open the source checkpoints: configurations and headers; relative paths start at `base`."""
+    """Open the source checkpoints: configurations and headers; relative paths start at `base`.
+
+    Raises:
+        SpeccError: SPC2nn one is absent, whose fix says what the whole recipe takes on the disk too, or is damaged.
+    """
     draft = recipe.draft
-    return Sources(
-        target=source_from_choice(recipe.target, base, offline=offline),
-        draft=source_from_choice(draft, base, offline=offline) if isinstance(draft, ModelDraft) else None,
-        head=head_from_choice(draft, base),
-    )
+    try:
+        return Sources(
+            target=source_from_choice(recipe.target, base, offline=offline),
+            draft=source_from_choice(draft, base, offline=offline) if isinstance(draft, ModelDraft) else None,
+            head=head_from_choice(draft, base),
+        )
+    except SpeccError as error:
+        raise with_disk_of_build(error, recipe) from None
 
 
 def head_from_choice(draft: DraftChoice, base: Path) -> HeadFolder | None:

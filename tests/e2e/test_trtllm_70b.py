@@ -16,7 +16,9 @@ import yaml
 from specc.cli.main import status_from_arguments
 from specc.doctor.check import report_from_file
 from specc.pipeline import BuildRequest, BuildResult, build
+from specc.plan.trtllm_disk import disk_text
 from specc.progress import silent
+from specc.recipe.load import recipe_from_file
 from tests.house.tree import ROOT
 from tests.published_llm_args import problems
 from tests.rank_files import required_tensors
@@ -105,9 +107,21 @@ def test_the_second_recipe_lays_out_four_ranks(models: Path, tmp_path: Path) -> 
     assert commands["build"]["target"][commands["build"]["target"].index("--workers") + 1] == "4"
 
 
+@pytest.mark.parametrize(("name", "target"), [("llama70b-h100", "fp8"), ("llama70b-h100-bf16", "bf16")])
+def test_what_errors_say_of_the_disk_is_what_it_takes(models: Path, tmp_path: Path, name: str, target: str) -> None:
+    """Of weights that are not there, whose sizes a table knows."""
+    recipe = recipe_from_file(ROOT / "recipes" / f"{name}.yaml")
+    downloads = [file.stat().st_size for folder in (target, "draft") for file in (models / folder).iterdir()]
+    assert f"needs {sum(downloads) / 1e9:.1f} GB in all" in disk_text(recipe)
+    files = laid_out(name, models / target, models / "draft", tmp_path).path.rglob("rank*.safetensors")
+    written = sum(file.stat().st_size for file in files)
+    said = f"writes {written / 1e9:.1f} GB" if written else "links them"
+    assert f"its build {said}" in disk_text(recipe)
+
+
 @pytest.mark.parametrize(
     ("name", "free", "written"),
-    [("llama70b-h100", 1, None), ("llama70b-h100-bf16", 200, None), ("llama70b-h100-bf16", 50, "73.")],
+    [("llama70b-h100", 1, None), ("llama70b-h100-bf16", 200, None), ("llama70b-h100-bf16", 80, "82.0")],
 )
 def test_the_doctor_counts_what_the_build_writes(
     models: Path, monkeypatch: pytest.MonkeyPatch, name: str, free: int, written: str | None

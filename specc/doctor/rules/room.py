@@ -18,6 +18,8 @@ from specc.doctor.rule import Rule
 from specc.plan.calibration import calibration_of_plan
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.plan import Plan
+from specc.plan.trtllm_disk import Form, WeightCount, written_bytes
+from specc.plan.trtllm_plan import TrtllmModelPlan
 
 ENGINE_COPIES: Final = {"onnxruntime": 0, "tensorrt-rtx": 1, "tensorrt": 1, "tensorrt-llm": 0}
 """How many further copies of the weights the engines of a back end hold; those of TensorRT-LLM are built elsewhere."""
@@ -97,7 +99,17 @@ def _of_checkpoint(pair: PairEvidence, plan: Plan) -> Iterator[int]:
     trtllm = plan.backend.trtllm
     for model, layout in () if trtllm is None else ((pair.target, trtllm.target), (pair.draft, trtllm.draft)):
         if model is not None and layout is not None and layout.layout != "source":
-            yield _weights(model, layout.dtype if layout.weights in ("plain", "at build") else layout.scheme)
+            yield _of_layout(model, layout)
+
+
+def _of_layout(model: ModelEvidence, layout: TrtllmModelPlan) -> int:
+    sizes = model.sizes
+    if sizes is None:
+        return 0
+    count = WeightCount(sizes.parameters, sizes.vocab_size * sizes.hidden_size, sizes.tied)
+    scheme = layout.dtype if layout.weights in ("plain", "at build") else layout.scheme
+    form: Form = "ranks" if layout.layout == "ranks" else "shards"
+    return written_bytes(count, form, SCHEMES[scheme].weight_bits, layout.tp_size)
 
 
 def _largest_tensor(model: ModelEvidence) -> int:
