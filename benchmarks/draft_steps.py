@@ -33,11 +33,10 @@ from specc.recipe.load import recipe_from_file
 from specc.runtime import Generation, GenerationParams, Session
 from specc.runtime.call_costs import MeasuredCosts
 from specc.runtime.draft_engine import burst_runner_from_bundle, draft_runner_from_bundle
-from specc.runtime.loading import remembered_digests, step_costs_from_bundle
+from specc.runtime.loading import remembered_digests, step_costs_from_bundle, target_engine
 from specc.runtime.params import Mode
 from specc.runtime.runners import runner_from_engine
 from specc.runtime.runners.runner import Arrays, TargetRunner
-from specc.runtime.session import target_engine
 
 PROMPT_TOKENS = 40
 MODES: tuple[Mode, ...] = ("spec", "auto")

@@ -23,10 +23,10 @@ from turns import CLOCKS, Reading, ratios, readings_in_turns, spread
 from specc.bundle.manifest import Manifest
 from specc.bundle.record import record_from_file
 from specc.runtime.call_costs import CallShape
+from specc.runtime.loading import target_engine
 from specc.runtime.request import Sampling
 from specc.runtime.runners import runner_from_engine
 from specc.runtime.runners.runner import TargetRunner
-from specc.runtime.session import target_engine
 from specc.runtime.target_call import Row, inputs_from_rows
 
 GREEDY: Final = Sampling(0.0, 0, 1.0, 0.0, 0)

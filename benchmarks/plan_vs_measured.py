@@ -27,10 +27,10 @@ from specc.plan.shape import shape_from_facts
 from specc.probe.measure import probe_from_machine
 from specc.probe.result import ProbeResult, machine_from_probe
 from specc.runtime.call_costs import CallShape
+from specc.runtime.loading import target_engine
 from specc.runtime.request import Sampling
 from specc.runtime.runners import runner_from_engine
 from specc.runtime.runners.runner import TargetRunner
-from specc.runtime.session import target_engine
 from specc.runtime.target_call import Row, inputs_from_rows
 
 BATCHES: Final = (1, 4)

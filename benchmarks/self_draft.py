@@ -22,9 +22,9 @@ from turns import ratios, readings_in_turns, spread
 
 from specc.bundle.read import open_bundle
 from specc.runtime.draft_engine import draft_runner_from_bundle
+from specc.runtime.loading import target_engine
 from specc.runtime.runners import runner_from_engine
 from specc.runtime.runners.runner import Arrays, TargetRunner, neutral_inputs
-from specc.runtime.session import target_engine
 
 PAST = 100
 CALLS = 15

@@ -73,3 +73,8 @@ def found(report: Report, code: str) -> Finding:
     """Return the one finding of a code."""
     (finding,) = [finding for finding in report.findings if finding.code == code]
     return finding
+
+
+def values(finding: Finding) -> list[str]:
+    """Return the values of a finding, without their places."""
+    return [value for value, _ in finding.evidence]

@@ -15,17 +15,15 @@ from specc.bundle.drafts import DraftSpec, NgramDraftSpec
 from specc.bundle.manifest import (
     CacheSpec,
     EngineSpec,
-    FallbackSpec,
     LimitsSpec,
     Manifest,
     ModelSpec,
     ProfileSpec,
-    RoutingSpec,
-    RuntimeSpec,
     SamplingSpec,
     TensorSpec,
     TokenizerSpec,
 )
+from specc.bundle.policies import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.runtime import Session
 from specc.runtime.drafters import Drafter
 from specc.runtime.runners.runner import Arrays

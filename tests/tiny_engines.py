@@ -13,15 +13,8 @@ from safetensors.numpy import save_file
 
 from specc.backends.onnxruntime import OnnxRuntimeBackend
 from specc.bundle.drafts import NoDraftSpec
-from specc.bundle.manifest import (
-    EngineSpec,
-    FallbackSpec,
-    LimitsSpec,
-    ProfileSpec,
-    RoutingSpec,
-    RuntimeSpec,
-    SamplingSpec,
-)
+from specc.bundle.manifest import EngineSpec, LimitsSpec, ProfileSpec, SamplingSpec
+from specc.bundle.policies import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.catalog.weight_formats import WeightFormat
 from specc.checkpoint.facts import LayerFacts, ModelFacts, RopeFacts, TokenFacts
 from specc.checkpoint.source import TensorHeader

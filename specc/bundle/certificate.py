@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 CERTIFICATE_FILE: Final = "certificate.json"
+CERTIFICATE_SCHEMA: Final = 1
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from pathlib import Path
 from specc.bundle.drafts import SelfDraftSpec
 from specc.bundle.manifest import Manifest
 from specc.runtime.call_costs import EngineCosts, costs_from_tables
-from specc.runtime.draft_engine import draft_engine
-from specc.runtime.loading import step_costs_from_bundle
-from specc.runtime.session import target_engine
+from specc.runtime.draft_engine import draft_engine, whole_engine
+from specc.runtime.loading import step_costs_from_bundle, target_engine
 
 
 def costs_from_bundle(bundle: Path, manifest: Manifest) -> EngineCosts:
@@ -29,5 +28,5 @@ def costs_from_bundle(bundle: Path, manifest: Manifest) -> EngineCosts:
         step_costs_from_bundle(bundle),
         numerics=manifest.numerics,
         early_layers=manifest.draft.layers if isinstance(manifest.draft, SelfDraftSpec) else None,
-        whole=next((engine for engine in manifest.engines if engine.variant == "whole"), None),
+        whole=whole_engine(manifest),
     )

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from specc.bundle.certificate import (
     CERTIFICATE_FILE,
+    CERTIFICATE_SCHEMA,
     Certificate,
-    ParityCheck,
     PromptSet,
     QualityCheck,
     ReferenceCheck,
     RowsCheck,
     SamplerCheck,
-    StepCost,
 )
 from specc.bundle.digests import sha256_from_file
 from specc.bundle.disk import replace_text
 from specc.bundle.manifest import MANIFEST_FILE, Manifest
 from specc.bundle.read import open_bundle
 from specc.bundle.record import text_from_record
-from specc.certify.draft_engine import LoadedDraft, loaded_draft
 from specc.certify.earlier_quality import with_earlier_quality
 from specc.certify.finite import failure_of_draft_weights, failure_of_numbers
-from specc.certify.logits import LogitsEngine, logits_engine
+from specc.certify.logits import logits_engine
 from specc.certify.machine import processor_name
-from specc.certify.near_tie import judge_from_logits
-from specc.certify.parity import check_parity, speculated
-from specc.certify.prompts import prompt_ids
+from specc.certify.measure import Measured, Subject, measured_from_engines
 from specc.certify.quality import check_quality
 from specc.certify.reference import check_reference
 from specc.certify.request import CertifyRequest, Scope
-from specc.certify.room import check_new_tokens, new_tokens_after
+from specc.certify.room import check_new_tokens
 from specc.certify.rows import check_rows
-from specc.certify.sampler import Sampled, check_sampler
-from specc.certify.step_costs import measure_step_costs
-from specc.certify.tolerance import near_tie_epsilon, pick_epsilon
+from specc.certify.sampler import check_sampler
+from specc.certify.tolerance import pick_epsilon
 from specc.certify.verdict import (
     failure_of_parity,
     failure_of_quality,
@@ -47,35 +41,9 @@ from specc.certify.verdict import (
 )
 from specc.errors import CODES, ExitStatus, SpeccError
 from specc.progress import Progress, silent
-from specc.runtime.prompts import encoder_from_spec
+from specc.runtime.loading import target_engine
 from specc.runtime.runners import runner_from_engine
-from specc.runtime.runners.runner import TargetRunner
-from specc.runtime.session import Session, target_engine
 from specc.speculation.modes import MODES
-from specc.speculation.step_costs import table_from_step_costs
-
-CERTIFICATE_SCHEMA: Final = 1
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is checked, and how; `logits` is None for a bundle without that variant."""
-
-    bundle: Path
-    manifest: Manifest
-    request: CertifyRequest
-    logits: LogitsEngine | None
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What the engines gave: step costs, the prompts in ids, speculation against AR, and what was sampled."""
-
-    step_costs: tuple[StepCost, ...]
-    draft: LoadedDraft
-    prompts: tuple[tuple[int, ...], ...]
-    parity: tuple[ParityCheck, ...]
-    sampled: tuple[Sampled, ...]
 
 
 def certify_bundle(bundle: Path, request: CertifyRequest | None = None, progress: Progress = silent) -> Certificate:
@@ -121,7 +89,7 @@ def certificate_from_bundle(bundle: Path, request: CertifyRequest, progress: Pro
         return empty_certificate(bundle, request.scope, f"{error.place}: {error.got}")
     subject = Subject(bundle, manifest, request, logits_engine(bundle, manifest, request.threads))
     try:
-        measured = _measured(subject, runner, progress)
+        measured = measured_from_engines(subject, runner, progress)
         runner.close()  # what follows needs the logits engine alone
         return _judged(subject, measured)
     finally:
@@ -153,66 +121,6 @@ def empty_certificate(bundle: Path, scope: Scope, reason: str) -> Certificate:
         sampler=(),
         not_checked=(),
     )
-
-
-def _measured(subject: Subject, runner: TargetRunner, progress: Progress) -> Measured:
-    manifest, request = subject.manifest, subject.request
-    with loaded_draft(
-        subject.bundle,
-        manifest,
-        runner,
-        threads=request.threads,
-        vocab_size=vocabulary_size(manifest),
-        budget_s=request.extent.step_cost_s,
-    ) as draft:
-        return _measured_with_draft(subject, runner, draft, progress)
-
-
-def _measured_with_draft(subject: Subject, runner: TargetRunner, draft: LoadedDraft, progress: Progress) -> Measured:
-    bundle, manifest, request = subject.bundle, subject.manifest, subject.request
-    encoder = None if manifest.tokenizer is None else encoder_from_spec(manifest.tokenizer, bundle)
-    drafts = manifest.draft.kind != "none"
-    parity_cells = request.parity_cells(manifest.acceptance) if drafts else ()
-    law_cells = request.law_cells(manifest.acceptance) if drafts else ()
-    total = len(parity_cells) + len(law_cells) + 1
-    progress("certify", 0, total)
-    budget_s = request.extent.step_cost_s
-    costs = measure_step_costs(runner, manifest.limits, vocabulary_size(manifest), budget_s=budget_s)
-    session = Session(
-        manifest,
-        runner,
-        encoder,
-        table_from_step_costs(costs),
-        draft_runner=draft.runner,
-        draft_step_costs=table_from_step_costs(draft.step_costs),
-        burst_runner=draft.burst_runner,
-        burst_step_costs=table_from_step_costs(draft.burst_step_costs),
-        round_runner=draft.round_runner,
-        round_step_costs=table_from_step_costs(draft.round_step_costs),
-    )
-    prompts = prompt_ids(session, request.prompts)[: request.extent.prompts]
-    allowed = new_tokens_after(prompts, manifest, request)
-    epsilon, gamma = near_tie_epsilon(runner.spec, manifest.numerics), manifest.limits.max_gamma
-    judge = judge_from_logits(subject.logits, manifest.sampling.candidates, epsilon)
-    checks: list[ParityCheck] = []
-    sampled: list[Sampled] = []
-    for done, cell in enumerate(parity_cells, start=1):
-        progress("certify", done, total)
-        session.forget_outputs()
-        result = check_parity(
-            session.generate, prompts, cell, judge, gamma=gamma, max_new_tokens=allowed, epsilon=epsilon
-        )
-        checks.append(result.check)
-        if cell.mode == "coupled":
-            sampled.append(Sampled(cell, "ar", prompts, [made.token_ids for made in result.ar], fixed=True))
-    for done, cell in enumerate(law_cells, start=1 + len(parity_cells)):
-        progress("certify", done, total)
-        session.forget_outputs()
-        picks = [made.token_ids for made in speculated(session.generate, prompts, cell, gamma, allowed)]
-        sampled.append(Sampled(cell, "spec", prompts, picks, fixed=False))
-    progress("certify", total, total)
-    ids = tuple(tuple(prompt) for prompt in prompts)
-    return Measured(costs, draft, ids, tuple(checks), tuple(sampled))
 
 
 def _judged(subject: Subject, measured: Measured) -> Certificate:
@@ -302,8 +210,3 @@ def _prompt_set(manifest: Manifest, request: CertifyRequest, count: int) -> Prom
     if request.prompts is None:
         return PromptSet("random" if manifest.tokenizer is None else "bundled", count, None)
     return PromptSet("given" if request.prompts_sha256 is None else "file", count, request.prompts_sha256)
-
-
-def vocabulary_size(manifest: Manifest) -> int:
-    """Return how many ids can be fed and emitted."""
-    return manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size

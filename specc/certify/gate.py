@@ -10,7 +10,7 @@ from specc.bundle.disk import replace_text
 from specc.bundle.manifest import MANIFEST_FILE
 from specc.bundle.read import open_bundle
 from specc.bundle.record import record_from_file, text_from_record
-from specc.certify.certificate import certify_bundle, empty_certificate, vocabulary_size
+from specc.certify.certificate import certify_bundle, empty_certificate
 from specc.certify.draft_engine import loaded_draft
 from specc.certify.prompt_file import prompts_from_jsonl
 from specc.certify.request import EXTENTS, CertifyRequest
@@ -19,8 +19,8 @@ from specc.certify.verdict import refuse_failed
 from specc.errors import SpeccError
 from specc.progress import Progress
 from specc.recipe.gates import CertifyChoice
+from specc.runtime.loading import target_engine
 from specc.runtime.runners import runner_from_engine
-from specc.runtime.session import target_engine
 
 
 def request_from_choice(choice: CertifyChoice, base: Path) -> CertifyRequest | None:
@@ -96,7 +96,7 @@ def write_uncertified(bundle: Path) -> None:
     engine = target_engine(manifest, bundle)
     if engine.format == "onnx":
         runner = runner_from_engine(bundle, engine, None)
-        vocab_size, budget_s = vocabulary_size(manifest), EXTENTS["build"].step_cost_s
+        vocab_size, budget_s = manifest.emitted_vocab_size, EXTENTS["build"].step_cost_s
         try:
             costs = measure_step_costs(runner, manifest.limits, vocab_size, budget_s=budget_s)
             with loaded_draft(

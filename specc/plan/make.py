@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specc.bundle.manifest import FallbackSpec, LimitsSpec, RoutingSpec, RuntimeSpec
+from specc.bundle.manifest import LimitsSpec
+from specc.bundle.policies import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 from specc.catalog.capabilities import FEATURES
 from specc.catalog.gpus import GB
@@ -30,7 +31,8 @@ from specc.plan.trtllm import Pair, demand_of_trtllm, trtllm_from_recipe, trtllm
 from specc.plan.trtllm_plan import TrtllmPlan
 from specc.plan.typical import acceptance_notes, typical_from_recipe
 from specc.plan.unfit import unfit_error
-from specc.plan.weights import QuantizedModel, cache_scale_notes, quantization_notes, stored_bits, weights_from_choice
+from specc.plan.weight_notes import cache_scale_notes, quantization_notes
+from specc.plan.weights import QuantizedModel, stored_bits, weights_from_choice
 from specc.plan.whole_step import whole_step_notes
 from specc.recipe.models import SelfDraft
 from specc.recipe.schema import Recipe

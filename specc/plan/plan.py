@@ -16,10 +16,10 @@ from specc.bundle.manifest import (
     LimitsSpec,
     Numerics,
     ProfileSpec,
-    RuntimeSpec,
     SamplingSpec,
     VerificationLowering,
 )
+from specc.bundle.policies import RuntimeSpec
 from specc.catalog.schemes import ActivationElement
 from specc.catalog.weight_formats import CALIBRATED_METHODS, QuantizationMethod, WeightFormat
 from specc.checkpoint.facts import ModelFacts, TokenFacts

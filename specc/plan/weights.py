@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
@@ -12,9 +12,8 @@ from typing import Final, TypeAlias
 from specc.catalog.capabilities import BackendRow, SchemeSupport
 from specc.catalog.dtypes import DTYPES
 from specc.catalog.schemes import PLAIN, SCHEMES, WeightClass, bits_by_class
-from specc.catalog.weight_formats import CALIBRATED_METHODS, ELEMENT_BITS, WeightFormat, typical_error
+from specc.catalog.weight_formats import CALIBRATED_METHODS, ELEMENT_BITS, WeightFormat
 from specc.checkpoint.facts import ModelFacts
-from specc.checkpoint.source import SourceCheckpoint
 from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
 from specc.errors import SpeccError
 from specc.plan.elements import WEIGHT_CLASSES, weight_class
@@ -27,11 +26,6 @@ LAYERS: Final = "model.layers.*_proj.weight"
 """Every matrix of a layer but the router of experts, whose choice a rounding could turn."""
 
 FEW_BITS: Final = 4
-GPTQ_MOVES: Final = (
-    "which moves them further than rounding to nearest, so that outputs move less: SmolLM2-135M's attention and MLP in "
-    "groups of 32 by 11.6% and 11.2% of their size, where mse moves them by 8.7% and 8.5%"
-)
-
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 
 
@@ -83,67 +77,6 @@ def weights_from_choice(model: QuantizedModel) -> tuple[WeightRow, ...]:
     _check_embedding(model, kept)
     _check_methods(model, kept)
     return kept if any(row.format is not None for row in kept) else ()
-
-
-def quantization_notes(source: SourceCheckpoint, graph: GraphPlan) -> tuple[str, ...]:
-    """Return what is done to the weights, and in what their products are computed, in words."""
-    stored = source.facts.stored_dtype
-    rows = {name: graph.weight_row(name) for name, _ in shapes_from_facts(source.facts)}
-    forms = {name: row.format for name, row in rows.items() if row is not None and row.format is not None}
-    formats = source.quantized_formats
-    looked = {name for name in forms if _method(rows[name]) in CALIBRATED_METHODS}
-    exact = {
-        name: form
-        for name, form in forms.items()
-        if name in formats and name not in looked and means_the_same(formats[name], form)
-    }
-    compensated = {name: form for name, form in forms.items() if _method(rows[name]) == "gptq"}
-    rounded = {name: form for name, form in forms.items() if name not in exact and name not in compensated}
-    notes = []
-    if exact:
-        titles = _titles(exact)
-        notes.append(f"weights: {_matrices(exact)} the checkpoint's codes, as {titles}: nothing is rounded again.")
-    coarse = "" if stored in PLAIN else " The checkpoint's own blocks are expanded first, so its error adds to this."
-    if rounded:
-        count = _matrices(rounded, "are rounded", "is rounded")
-        notes.append(f"weights: {count} from {stored} to {_titles(rounded)}{_usual_error(rounded)}.{coarse}")
-    if compensated:
-        count = _matrices(compensated, "are rounded", "is rounded")
-        notes.append(f"weights: {count} from {stored} to {_titles(compensated)} by gptq, {GPTQ_MOVES}.{coarse}")
-    if graph.calibrated_method is not None:
-        notes.append(
-            f"method {graph.calibrated_method}: the build runs the float32 target over calibration texts first."
-        )
-    if graph.compute_dtype == "f32":
-        kinds = {row.activations for row in rows.values() if row is not None}
-        notes.append(
-            "activations and caches are f32 on CPUs; ONNX Runtime rounds each block of a token's activations to 8 bits "
-            "inside a product."
-            + (" In products of w8a8 a token's activations are one block." if "int8" in kinds else "")
-        )
-    return (*notes, *source.quantization_notes)
-
-
-def _method(row: WeightRow | None) -> str | None:
-    return None if row is None else row.method
-
-
-def _titles(forms: Mapping[str, WeightFormat]) -> str:
-    return " and ".join(dict.fromkeys(form.title for form in forms.values()))
-
-
-def _usual_error(forms: Mapping[str, WeightFormat]) -> str:
-    """Return how far rounding to these formats usually moves a matrix, in words; a build measures it."""
-    known = dict.fromkeys(f"{error:.1%}" for form in forms.values() if (error := typical_error(form)) is not None)
-    return f", which usually moves them by {' and '.join(known)} of their size" if known else ""
-
-
-def cache_scale_notes(source: SourceCheckpoint) -> tuple[str, ...]:
-    """Return what becomes of a checkpoint's scales of 8-bit caches in engines of specc's own, in words."""
-    if not source.cache_scales:
-        return ()
-    first, count = next(iter(source.cache_scales)), len(source.cache_scales)
-    return (f"{count} scales of the checkpoint for an 8-bit cache, the first {first}, are not used.",)
 
 
 def stored_bits(facts: ModelFacts, graph: GraphPlan, scheme: str) -> dict[WeightClass, float]:
@@ -316,7 +249,3 @@ def _check_methods(model: QuantizedModel, rows: tuple[WeightRow, ...]) -> None:
             "they change the same weights in different ways before rounding",
             f"method: {methods[0]} for all, or rtn or mse in overrides",
         )
-
-
-def _matrices(named: Sized, several: str = "keep", one: str = "keeps") -> str:
-    return f"1 matrix {one}" if len(named) == 1 else f"{len(named)} matrices {several}"

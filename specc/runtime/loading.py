@@ -1,4 +1,4 @@
-"""What loading a bundle takes beside its engines: checked options, remembered digests, measured step costs."""
+"""What loading a bundle begins with: checked options, remembered digests, its target engine, measured step costs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Final, get_args
 
-from specc.bundle.certificate import CERTIFICATE_FILE, Certificate
+from specc.bundle.certificate import CERTIFICATE_FILE, CERTIFICATE_SCHEMA, Certificate
 from specc.bundle.digests import sha256_from_file
-from specc.bundle.manifest import MANIFEST_FILE
+from specc.bundle.manifest import MANIFEST_FILE, EngineSpec, Manifest
 from specc.bundle.memory import DigestMemory
 from specc.bundle.objects import StoreFolders, cache_folder
 from specc.bundle.read import Verify
@@ -17,7 +17,6 @@ from specc.errors import SpeccError
 from specc.runtime.call_costs import MeasuredCosts
 from specc.speculation.step_costs import table_from_step_costs
 
-CERTIFICATE_SCHEMA: Final = 1
 THREADS_A_PROCESSOR: Final = 4
 
 
@@ -41,6 +40,33 @@ def remembered_digests() -> DigestMemory:
     except SpeccError:
         return DigestMemory(None)
     return DigestMemory(folders.digests)
+
+
+def target_engine(manifest: Manifest, bundle: Path) -> EngineSpec:
+    """Return the target engine that a session executes.
+
+    Raises:
+        SpeccError: SPC713 the manifest has none, SPC720 another program serves its checkpoints.
+    """
+    if manifest.checkpoints:
+        loader = manifest.checkpoints[0].loaded_by
+        raise SpeccError(
+            "SPC720",
+            str(bundle),
+            f"the bundle holds {len(manifest.checkpoints)} checkpoints and no engine",
+            f"they are for {loader}; specc's runtime executes engines of its own alone",
+            "start it as the files in deploy/ say",
+        )
+    for engine in manifest.engines:
+        if engine.role == "target" and engine.variant == "main":
+            return engine
+    raise SpeccError(
+        "SPC713",
+        f"{bundle / MANIFEST_FILE} engines",
+        f"engines are {[(engine.role, engine.variant) for engine in manifest.engines]}",
+        "a session needs a target engine of the main variant",
+        "build the bundle again",
+    )
 
 
 def step_costs_from_bundle(bundle: Path) -> MeasuredCosts:

@@ -17,7 +17,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from specc.bundle.manifest import LimitsSpec, RuntimeSpec
+from specc.bundle.manifest import LimitsSpec
+from specc.bundle.policies import RuntimeSpec
 from specc.bundle.statistics import Fallback
 from specc.runtime.acceptance_window import AcceptanceWindow
 from specc.runtime.call_costs import CallCosts, DraftCosts

@@ -110,7 +110,7 @@ def check_prompt(prompt: tuple[int, ...], manifest: Manifest, place: str) -> Non
             "the model continues what it is given",
             "give at least one token",
         )
-    vocabulary = manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size
+    vocabulary = manifest.emitted_vocab_size
     for index, token in enumerate(prompt):
         if not 0 <= token < vocabulary:
             raise SpeccError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specc.bundle.manifest import RoutingSpec
+from specc.bundle.policies import RoutingSpec
 from specc.runtime.request import Request
 
 

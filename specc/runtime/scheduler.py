@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from specc.bundle.manifest import LimitsSpec, RuntimeSpec
+from specc.bundle.manifest import LimitsSpec
+from specc.bundle.policies import RuntimeSpec
 from specc.errors import SpeccBug
 from specc.runtime.call_costs import CallCosts, DraftCosts
 from specc.runtime.detokenize import Decoder

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from specc.bundle.drafts import SelfDraftSpec
-from specc.bundle.manifest import MANIFEST_FILE, EngineSpec, Manifest
+from specc.bundle.manifest import Manifest
 from specc.bundle.read import Verify, open_bundle
 from specc.errors import SpeccError
 from specc.runtime.call_costs import MeasuredCosts, costs_from_tables
@@ -22,7 +22,7 @@ from specc.runtime.draft_engine import (
 from specc.runtime.drafters import Drafter, NewDrafter, new_drafter_from_spec
 from specc.runtime.generation import Chunk, Generation
 from specc.runtime.given import GivenPrompt, params_from_given, prompt_from_given, prompts_from_given, whole_text
-from specc.runtime.loading import check_loading, remembered_digests, step_costs_from_bundle
+from specc.runtime.loading import check_loading, remembered_digests, step_costs_from_bundle, target_engine
 from specc.runtime.params import GenerationParams
 from specc.runtime.prompts import PromptEncoder, encoder_from_spec
 from specc.runtime.request import Request, request_from_prompt
@@ -91,7 +91,7 @@ class Session:
         )
         self.call_costs = costs.target
         self.draft_costs = costs.drafting
-        vocab_size = manifest.model.vocab_size if manifest.tokenizer is None else manifest.tokenizer.vocab_size
+        vocab_size = manifest.emitted_vocab_size
         drafter = drafter_from_engine(manifest, draft_runner, burst_runner, costs, vocab_size)
         self.scheduler = Scheduler(
             runner=runner,
@@ -273,30 +273,3 @@ class Session:
                 "give token ids, or build with a tokenizer",
             )
         return self._encoder
-
-
-def target_engine(manifest: Manifest, bundle: Path) -> EngineSpec:
-    """Return the target engine that a session executes.
-
-    Raises:
-        SpeccError: SPC713 the manifest has none, SPC720 another program serves its checkpoints.
-    """
-    if manifest.checkpoints:
-        loader = manifest.checkpoints[0].loaded_by
-        raise SpeccError(
-            "SPC720",
-            str(bundle),
-            f"the bundle holds {len(manifest.checkpoints)} checkpoints and no engine",
-            f"they are for {loader}; specc's runtime executes engines of its own alone",
-            "start it as the files in deploy/ say",
-        )
-    for engine in manifest.engines:
-        if engine.role == "target" and engine.variant == "main":
-            return engine
-    raise SpeccError(
-        "SPC713",
-        f"{bundle / MANIFEST_FILE} engines",
-        f"engines are {[(engine.role, engine.variant) for engine in manifest.engines]}",
-        "a session needs a target engine of the main variant",
-        "build the bundle again",
-    )

@@ -17,10 +17,10 @@ from specc.certify.bundle_costs import costs_from_bundle
 from specc.cli.main import status_from_arguments
 from specc.runtime import GenerationParams, Session
 from specc.runtime.draft_engine import draft_runner_from_bundle
+from specc.runtime.loading import target_engine
 from specc.runtime.runners import runner_from_engine
 from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner
 from specc.runtime.runners.runner import neutral_inputs
-from specc.runtime.session import target_engine
 from specc.speculation.step_costs import table_from_step_costs
 from tests.tiny_models import TinyLlama, llama_folder
 

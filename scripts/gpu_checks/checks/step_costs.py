@@ -9,8 +9,8 @@ from gpu_checks.machine import Machine
 from gpu_checks.outcome import Finding
 from specc.bundle.read import open_bundle
 from specc.certify.step_costs import measure_step_costs
+from specc.runtime.loading import target_engine
 from specc.runtime.runners import runner_from_engine
-from specc.runtime.session import target_engine
 
 _SHARE: Final = 0.4
 

@@ -14,18 +14,16 @@ from specc.bundle.manifest import (
     SCHEMA_VERSION,
     CacheSpec,
     EngineSpec,
-    FallbackSpec,
     FileSpec,
     LimitsSpec,
     Manifest,
     ModelSpec,
     ProfileSpec,
-    RoutingSpec,
-    RuntimeSpec,
     SamplingSpec,
     TensorSpec,
     TokenizerSpec,
 )
+from specc.bundle.policies import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 
 ENGINE = EngineSpec(

@@ -11,6 +11,7 @@ from specc.bundle.manifest import MANIFEST_FILE
 from specc.bundle.record import record_from_file, text_from_record
 from specc.certify import certificate as module
 from specc.certify import logits as logits_module
+from specc.certify import measure as measure_module
 from specc.certify.certificate import certificate_from_bundle, certify_bundle
 from specc.certify.request import EXTENTS, CertifyRequest
 from specc.certify.verdict import refuse_failed
@@ -32,7 +33,7 @@ REQUEST = CertifyRequest(max_new_tokens=24)
 @pytest.fixture
 def load(monkeypatch):
     """Make bundles load the given runners; step costs are measured on none of them."""
-    monkeypatch.setattr(module, "measure_step_costs", lambda *_, budget_s: COSTS)
+    monkeypatch.setattr(measure_module, "measure_step_costs", lambda *_, budget_s: COSTS)
     monkeypatch.setattr(module, "check_reference", lambda *_: "the toy has no graph")
 
     def loads(main, logits=None):

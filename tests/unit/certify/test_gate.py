@@ -14,6 +14,7 @@ from specc.bundle.record import record_from_file, text_from_record
 from specc.certify import certificate as certificate_module
 from specc.certify import gate as module
 from specc.certify import logits as logits_module
+from specc.certify import measure as measure_module
 from specc.certify.certificate import certify_bundle
 from specc.certify.gate import pass_gate, request_from_choice
 from specc.certify.request import CertifyRequest
@@ -29,8 +30,9 @@ BUILD = CertifyRequest(scope="build", verify="sizes")
 @pytest.fixture
 def load(monkeypatch):
     def loads(main):
-        for where in (certificate_module, module):
+        for where in (measure_module, module):
             monkeypatch.setattr(where, "measure_step_costs", lambda *_, budget_s: COSTS)
+        for where in (certificate_module, module):
             monkeypatch.setattr(where, "runner_from_engine", runners(main))
         monkeypatch.setattr(certificate_module, "check_reference", lambda *_: "the toy has no graph")
         monkeypatch.setattr(logits_module, "runner_from_engine", runners(main, LogitsRunner(ToyModel())))

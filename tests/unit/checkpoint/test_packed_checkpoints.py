@@ -10,7 +10,7 @@ import pytest
 
 from specc.checkpoint.source import SourceCheckpoint
 from specc.errors import SpeccError
-from specc.plan.weights import cache_scale_notes
+from specc.plan.weight_notes import cache_scale_notes
 from tests.quantized_folders import LAYOUTS, Layout, is_linear, quantized_folder
 from tests.tiny_families import opened
 from tests.tiny_models import TinyLlama

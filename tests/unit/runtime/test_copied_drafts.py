@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specc.bundle.certificate import StepCost
-from specc.bundle.manifest import FallbackSpec, RoutingSpec, RuntimeSpec
+from specc.bundle.policies import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.runtime import GenerationParams
 from specc.runtime.call_costs import CallCosts
 from specc.runtime.context_acceptance import GROUPS, MOST_CONTEXT, PRIORS, ContextAcceptance

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specc.bundle.certificate import StepCost
-from specc.bundle.manifest import FallbackSpec, RoutingSpec, RuntimeSpec
+from specc.bundle.policies import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.runtime import GenerationParams, Session
 from specc.runtime.acceptance_window import AcceptanceWindow
 from specc.runtime.call_costs import CallCosts
