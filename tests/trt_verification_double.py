@@ -17,8 +17,9 @@ from specc.speculation.judged import judged_step
 from specc.speculation.rules import REJECTION
 from tests.cuda_double import MOST_SHARED, CudaDouble
 from tests.fake_kernels import ASSEMBLED
+from tests.gpu_machine import SMALL
 
-CANDIDATES = 48
+CANDIDATES = SMALL.candidates[-1]
 
 
 class Library:

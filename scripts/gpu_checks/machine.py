@@ -21,7 +21,9 @@ from gpu_checks.card_bundles import CardBundles, card_bundles
 from gpu_checks.driver import Card, CudaDriver, cuda_driver
 from gpu_checks.outcome import LackingError
 from gpu_checks.products import Product, torch_product
+from gpu_checks.scale import Scale
 from specc.bundle.store import Store
+from specc.catalog.capabilities import BackendName
 from specc.errors import SpeccError
 from specc.plugin.bundle import KERNELS_FILE, KernelBundle
 from specc.plugin.bundle_from_source import place_kernels
@@ -60,39 +62,6 @@ def assembled(ptx: str, target: KernelTarget) -> bytes:
         return out.read_bytes()
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Sizes of what is run: those of a card, or small ones for tests.
-
-    Attributes:
-        vocabularies: ids of correctness, in every dtype; one is no multiple of 16, so that rows are not aligned.
-        sequences: of correctness.
-        vocabulary: ids of measurements, and of correctness in bfloat16: the oracle sorts every row.
-        batches: sequences of measurements.
-        gamma: drafts of each.
-        hidden_sizes: of the fused head.
-        head_rows: logit rows of the fused head.
-        repeats: of a measurement; the median counts.
-        soak: launches that look for races.
-        flush_bytes: written before each measurement, so that nothing is in the second-level cache.
-        tokens: of a generation.
-        shape_changes: of one execution context.
-    """
-
-    vocabularies: tuple[int, ...] = (32000, 50257)
-    sequences: int = 4
-    vocabulary: int = 128256
-    batches: tuple[int, ...] = (1, 8, 16, 64)
-    gamma: int = 4
-    hidden_sizes: tuple[int, ...] = (1024, 2048, 4096, 8192)
-    head_rows: tuple[int, ...] = (5, 40, 80, 320)
-    repeats: int = 15
-    soak: int = 1000
-    flush_bytes: int = 1 << 30
-    tokens: int = 64
-    shape_changes: int = 10_000
-
-
 @dataclass
 class Machine:
     """A card and its software.
@@ -102,6 +71,7 @@ class Machine:
         seconds: that the section may take.
         kernels: folder of kernels that were compiled elsewhere; None compiles them here, with Triton.
         scale: sizes.
+        backend: whose engines the section runs; None where it runs none of a back end.
         new_driver: makes the driver.
         torch_device: where torch puts tensors.
         assemble: an assembled kernel from PTX text and its GPU.
@@ -113,11 +83,12 @@ class Machine:
     seconds: float
     kernels: Path | None = None
     scale: Scale = field(default_factory=Scale)
+    backend: BackendName | None = None
     new_driver: Callable[[], CudaDriver] = cuda_driver
     torch_device: str = "cuda"
     assemble: Callable[[str, KernelTarget], bytes] = assembled
     new_product: Callable[[CudaDriver], Product] = torch_product
-    new_bundles: Callable[[Path, str, Path | None], CardBundles] = card_bundles
+    new_bundles: Callable[[Path, BackendName, str, Path | None], CardBundles] = card_bundles
     _start: float = field(default_factory=time.monotonic)
 
     @cached_property
@@ -136,7 +107,8 @@ class Machine:
         Raises:
             LackingError: nothing here builds or runs them.
         """
-        return self.new_bundles(self.out, self.card.compute_capability, self.kernels)
+        assert self.backend is not None, "a section of engines has a back end"
+        return self.new_bundles(self.out, self.backend, self.card.compute_capability, self.kernels)
 
     def product(self) -> Product:
         """Return the product of matrices.
@@ -169,8 +141,8 @@ class Machine:
         return KernelBundle(folder, sm)
 
 
-def machine_here(out: Path, seconds: float) -> Machine:
+def machine_here(out: Path, seconds: float, backend: BackendName | None = None) -> Machine:
     """Return this machine."""
     choice = out / KERNELS_CHOICE
     kernels = Path(choice.read_text(encoding="utf-8")) if choice.is_file() else None
-    return Machine(out, seconds, kernels)
+    return Machine(out, seconds, kernels, backend=backend)

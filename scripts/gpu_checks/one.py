@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
     """Run the section that the arguments name."""
     name, file, seconds = arguments[0], Path(arguments[1]), float(arguments[2])
     module = importlib.import_module(f"gpu_checks.checks.{SECTIONS[name].module}")
-    machine = machine_here(file.parent, seconds)
+    machine = machine_here(file.parent, seconds, SECTIONS[name].backend)
     write_outcome(outcome_from_check(name, module.check, machine, lambda so_far: write_outcome(so_far, file)), file)
 
 

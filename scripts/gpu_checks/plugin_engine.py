@@ -13,7 +13,7 @@ import onnx_ir as ir
 from gpu_checks.launches import Buffers
 from gpu_checks.machine import Machine
 from gpu_checks.outcome import LackingError
-from gpu_checks.verification import CANDIDATES, Call
+from gpu_checks.verification import Call
 from specc.bundle.manifest import AcceptanceMode
 from specc.graph.verify import VERIFY_OUTPUTS, verify_graph
 from specc.lower.passes import apply_passes
@@ -111,7 +111,7 @@ def verification_model(machine: Machine, mode: AcceptanceMode, source: str | Non
         capacity_buckets=(64,),
         max_logit_rows=machine.scale.gamma + 1,
         acceptance=mode,
-        candidates=min(CANDIDATES, machine.scale.vocabularies[0]),
+        candidates=machine.scale.call(machine.scale.vocabularies[0]).candidates,
         features=(),
         variants=("main",),
         verification="plugin",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from specc.catalog.capabilities import BackendName
+
 
 @dataclass(frozen=True)
 class Section:
@@ -15,13 +17,20 @@ class Section:
         module: of `gpu_checks.checks`.
         seconds: after which it is ended.
         asks: the question that it answers.
+        backend: whose engines it runs; None where it runs none of a back end. A library is a section of its own, so
+            that one runs on a card that the other does not serve, fails alone, and never meets the other in a process.
     """
 
     name: str
     module: str
     seconds: float
     asks: str
+    backend: BackendName | None = None
 
+
+_TOKENS: Final = "are the engine's tokens those of ONNX Runtime, and speculation's those of AR"
+_COSTS: Final = "what does a step cost, by rows and tokens"
+_SPEED: Final = "how much faster is speculation than AR decoding"
 
 _ROWS: Final = (
     Section("environment", "environment", 20, "which card, driver and packages are here"),
@@ -36,9 +45,12 @@ _ROWS: Final = (
     Section("plugin", "plugin", 120, "do engines with the kernels inside build, and give the oracle's results"),
     Section("leak", "leak", 90, "does a change of shapes in a context leak device memory"),
     Section("timings", "timings", 60, "is a kernel of another source timed anew"),
-    Section("engines", "engines", 150, "are the engine's tokens those of ONNX Runtime, and speculation's those of AR"),
-    Section("step_costs", "step_costs", 60, "what does a step cost, by rows and tokens"),
-    Section("speed", "speed", 60, "how much faster is speculation than AR decoding"),
+    Section("engines", "engines", 150, f"TensorRT: {_TOKENS}", "tensorrt"),
+    Section("engines-rtx", "engines", 150, f"TensorRT-RTX: {_TOKENS}", "tensorrt-rtx"),
+    Section("costs", "step_costs", 60, f"TensorRT: {_COSTS}", "tensorrt"),
+    Section("costs-rtx", "step_costs", 60, f"TensorRT-RTX: {_COSTS}", "tensorrt-rtx"),
+    Section("speed", "speed", 60, f"TensorRT: {_SPEED}", "tensorrt"),
+    Section("speed-rtx", "speed", 60, f"TensorRT-RTX: {_SPEED}", "tensorrt-rtx"),
     Section("launcher", "launcher", 60, "do the kernels run through Triton's own launcher as well"),
 )
 

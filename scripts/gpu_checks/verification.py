@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from gpu_checks.launches import Buffers, Launch, Loader
+from gpu_checks.scale import CallSizes
 from specc.bundle.manifest import AcceptanceMode
 from specc.graph.verify import VERIFY_OUTPUTS
 from specc.plugin.operators import CHAINS, OPERATORS, TENSORS, LogitsDtype
@@ -25,24 +26,8 @@ Arrays: TypeAlias = dict[str, Array]
 EPSILON: Final = 3e-5
 ROUNDED: Final = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 MODES: Final[tuple[AcceptanceMode, ...]] = tuple(CHAINS)
-CANDIDATES: Final = 1024
 # Ids of the head beyond the vocabulary, larger than any logit: a kernel that reads them is found out.
 PADDING, PADDED = 16, 60000.0
-
-
-@dataclass(frozen=True)
-class CallSizes:
-    """Sequences, logit rows of each, ids, and entries of a draft's distribution."""
-
-    batch: int
-    rows: int
-    vocab_size: int
-    support: int = 64
-
-    @property
-    def candidates(self) -> int:
-        """Of truncated sampling."""
-        return min(CANDIDATES, self.vocab_size)
 
 
 @dataclass(frozen=True)

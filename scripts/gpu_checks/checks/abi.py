@@ -11,7 +11,7 @@ from gpu_checks.driver import CudaDriver
 from gpu_checks.launches import Buffers, Loader, text_image
 from gpu_checks.machine import Machine
 from gpu_checks.outcome import Finding
-from gpu_checks.verification import MODES, CallSizes, agreement, random_call, results_of_call
+from gpu_checks.verification import MODES, agreement, random_call, results_of_call
 from specc.plugin.bundle import KernelBundle, KernelSpec
 from specc.plugin.ptx import POINTER, SCALAR
 from specc.plugin.variants import KernelVariant
@@ -35,12 +35,7 @@ def check(machine: Machine) -> Iterator[Finding]:
     yield Finding("kernels with other parameters", len(wrong), met=not wrong, note="; ".join(wrong) or told)
     for mode in MODES:
         rng = np.random.default_rng(1)
-        call = random_call(
-            rng,
-            mode,
-            "bf16",
-            CallSizes(machine.scale.sequences, machine.scale.gamma + 1, machine.scale.vocabularies[0]),
-        )
+        call = random_call(rng, mode, "bf16", machine.scale.call(machine.scale.vocabularies[0]))
         with Buffers(driver) as buffers:
             found = agreement(call, results_of_call(Loader(driver, bundle), buffers, call))
             behind = buffers.overwritten()

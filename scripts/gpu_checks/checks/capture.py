@@ -11,7 +11,7 @@ import numpy as np
 from gpu_checks.launches import Buffers, Loader
 from gpu_checks.machine import Machine
 from gpu_checks.outcome import Finding
-from gpu_checks.verification import MODES, CallSizes, agreement, launches_of_call, random_call
+from gpu_checks.verification import MODES, agreement, launches_of_call, random_call
 from specc.bundle.manifest import AcceptanceMode
 from specc.graph.verify import VERIFY_OUTPUTS
 
@@ -27,7 +27,7 @@ def check(machine: Machine) -> Iterator[Finding]:
 
 def _captured(machine: Machine, loader: Loader, mode: AcceptanceMode) -> Iterator[Finding]:
     driver, rng = machine.driver, np.random.default_rng(5)
-    sizes = CallSizes(machine.scale.sequences, machine.scale.gamma + 1, machine.scale.vocabularies[0])
+    sizes = machine.scale.call(machine.scale.vocabularies[0])
     wrong, rows = 0, 0
     with Buffers(driver) as buffers:
         launches = launches_of_call(loader, buffers, random_call(rng, mode, "bf16", sizes))

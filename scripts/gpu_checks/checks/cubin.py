@@ -10,7 +10,7 @@ from gpu_checks.driver import DriverError
 from gpu_checks.launches import Buffers, ImageFromText, Loader, text_image
 from gpu_checks.machine import PORTABLE, Machine
 from gpu_checks.outcome import Finding
-from gpu_checks.verification import MODES, Agreement, CallSizes, agreement, random_call, results_of_call
+from gpu_checks.verification import MODES, Agreement, agreement, random_call, results_of_call
 from specc.bundle.manifest import AcceptanceMode
 from specc.plugin.bundle import KernelBundle
 
@@ -39,7 +39,7 @@ def check(machine: Machine) -> Iterator[Finding]:
 
 def _run(machine: Machine, bundle: KernelBundle, mode: AcceptanceMode, *, assembled: bool) -> Agreement:
     image: ImageFromText = machine.assemble if assembled else text_image
-    sizes = CallSizes(machine.scale.sequences, machine.scale.gamma + 1, machine.scale.vocabularies[0])
+    sizes = machine.scale.call(machine.scale.vocabularies[0])
     call = random_call(np.random.default_rng(2), mode, "bf16", sizes)
     with Buffers(machine.driver) as buffers:
         return agreement(call, results_of_call(Loader(machine.driver, bundle, image), buffers, call))

@@ -12,6 +12,7 @@ from gpu_checks.outcome import Finding
 from specc.bundle.read import open_bundle
 from specc.certify.logits import logits_engine
 from specc.runtime import GenerationParams, Session
+from specc.runtime.session import target_engine
 
 # By how much a token's logit may lie below the reference's largest: twice what float16 moves a logit by, as in
 # tests/gpu/test_tensorrt_rtx.py.
@@ -26,7 +27,8 @@ def check(machine: Machine) -> Iterator[Finding]:
     reference = logits_engine(bundles.reference, open_bundle(bundles.reference, "sizes"), None)
     assert reference is not None, "bundles of ONNX Runtime have logits"
     with Session.load(bundles.card) as session:
-        yield Finding("bundle", session.manifest.backend)
+        library = target_engine(session.manifest, bundles.card).library
+        yield Finding("bundle", session.manifest.backend, note=f"version {library}" if library else "")
         rng = np.random.default_rng(0)
         for length in _LENGTHS:
             if machine.left() < _MARGIN_S:

@@ -12,7 +12,7 @@ import numpy as np
 from gpu_checks.launches import sizes_of_call
 from gpu_checks.machine import Machine
 from gpu_checks.outcome import Finding, LackingError
-from gpu_checks.verification import MODES, Arrays, Call, CallSizes, agreement, random_call
+from gpu_checks.verification import MODES, Arrays, Call, agreement, random_call
 from specc.graph.verify import VERIFY_OUTPUTS
 from specc.plugin.operators import CHAINS, DIGITS, OPERATORS, TENSORS
 
@@ -30,7 +30,7 @@ def check(machine: Machine) -> Iterator[Finding]:
             raise LackingError(f"{name} is not installed")
     torch = importlib.import_module("torch")
     for mode in MODES:
-        sizes = CallSizes(machine.scale.sequences, machine.scale.gamma + 1, machine.scale.vocabularies[0])
+        sizes = machine.scale.call(machine.scale.vocabularies[0])
         call = random_call(np.random.default_rng(6), mode, "bf16", sizes)
         found = agreement(call, results_of_launcher(torch, machine.torch_device, call))
         yield Finding(

@@ -11,7 +11,7 @@ from gpu_checks.launches import Buffers
 from gpu_checks.machine import Machine
 from gpu_checks.outcome import Finding
 from gpu_checks.plugin_engine import MOST_ROWS, Execution, built, tensorrt
-from gpu_checks.verification import CallSizes, random_call
+from gpu_checks.verification import random_call
 from specc.plugin.registration import plugin_library
 
 _WARM_UP: Final = 2 * MOST_ROWS
@@ -24,7 +24,7 @@ def check(machine: Machine) -> Iterator[Finding]:
     trt = tensorrt()
     plugin_library().use(machine.bundle())
     content = built(trt, machine, "greedy").content
-    sizes = CallSizes(MOST_ROWS, machine.scale.gamma + 1, machine.scale.vocabularies[0])
+    sizes = machine.scale.call(machine.scale.vocabularies[0], MOST_ROWS)
     call = random_call(np.random.default_rng(9), "greedy", "f32", sizes)
     for changing in (False, True):
         execution = Execution(trt, machine, content)

@@ -10,7 +10,7 @@ import numpy as np
 from gpu_checks.launches import Buffers, Loader
 from gpu_checks.machine import Machine
 from gpu_checks.outcome import Finding
-from gpu_checks.verification import MODES, CallSizes, agreement, random_call, results_of_call
+from gpu_checks.verification import MODES, agreement, random_call, results_of_call
 from specc.bundle.manifest import AcceptanceMode
 from specc.plugin.operators import DIGITS, LogitsDtype
 
@@ -41,7 +41,7 @@ def _compared(
             if machine.left() < _MARGIN_S:
                 continue
             rng = np.random.default_rng([len(dtype), levels, vocab_size])
-            sizes = CallSizes(machine.scale.sequences, machine.scale.gamma + 1, vocab_size)
+            sizes = machine.scale.call(vocab_size)
             call = random_call(rng, mode, dtype, sizes, levels=levels)
             with Buffers(machine.driver) as buffers:
                 found = agreement(call, results_of_call(loader, buffers, call))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from gpu_checks.launches import Buffers
 from gpu_checks.machine import Machine
 from gpu_checks.outcome import Finding
 from gpu_checks.plugin_engine import SUPPORT, ChangedBundle, Changes, Execution, built, tensorrt
-from gpu_checks.verification import MODES, Agreement, CallSizes, agreement, random_call
+from gpu_checks.verification import MODES, Agreement, agreement, random_call
 from specc.bundle.manifest import AcceptanceMode
 from specc.graph.verify import VERIFY_OUTPUTS
 from specc.plugin.registration import plugin_library
@@ -44,7 +45,7 @@ def check(machine: Machine) -> Iterator[Finding]:
 def executed(trt: Any, machine: Machine, mode: AcceptanceMode, content: bytes, *, captured: bool) -> Agreement:  # noqa: ANN401 - a vendor module
     """Return how an engine's results of a random call compare with the oracle's."""
     scale = machine.scale
-    sizes = CallSizes(scale.sequences, scale.gamma + 1, scale.vocabularies[0], SUPPORT)
+    sizes = replace(scale.call(scale.vocabularies[0]), support=SUPPORT)
     call = random_call(np.random.default_rng(8), mode, "f32", sizes)
     execution = Execution(trt, machine, content)
     with Buffers(machine.driver) as buffers:

@@ -11,7 +11,7 @@ import numpy as np
 from gpu_checks.launches import Buffers, Loader
 from gpu_checks.machine import Machine
 from gpu_checks.outcome import Finding
-from gpu_checks.verification import MODES, CallSizes, launches_of_call, random_call
+from gpu_checks.verification import MODES, launches_of_call, random_call
 
 # A share above this is no speed but a wrong measurement: the clock, or data that was not in memory.
 MOST_SHARE: Final = 1.05
@@ -37,7 +37,7 @@ def check(machine: Machine) -> Iterator[Finding]:
                 if machine.left() < _MARGIN_S:
                     yield Finding(f"B {batch} {mode}", "left out", note="no time was left")
                     continue
-                sizes = CallSizes(batch, scale.gamma + 1, scale.vocabulary)
+                sizes = scale.call(scale.vocabulary, batch)
                 call = random_call(np.random.default_rng(batch), mode, "bf16", sizes)
                 with Buffers(machine.driver) as buffers:
                     launches = launches_of_call(loader, buffers, call)

@@ -12,7 +12,7 @@ from gpu_checks.driver import DriverError
 from gpu_checks.launches import Buffers, Loader
 from gpu_checks.machine import Machine
 from gpu_checks.outcome import Finding
-from gpu_checks.verification import CallSizes, agreement, launches_of_call, random_call
+from gpu_checks.verification import agreement, launches_of_call, random_call
 from specc.graph.verify import VERIFY_OUTPUTS
 
 _ASKED_BYTES: Final = 64 * 1024
@@ -21,7 +21,7 @@ _ASKED_BYTES: Final = 64 * 1024
 def check(machine: Machine) -> Iterator[Finding]:
     """Yield what a launch with 64 KB gives before and after the kernel was allowed them."""
     driver = machine.driver
-    sizes = CallSizes(machine.scale.sequences, machine.scale.gamma + 1, machine.scale.vocabularies[0])
+    sizes = machine.scale.call(machine.scale.vocabularies[0])
     call = random_call(np.random.default_rng(3), "greedy", "bf16", sizes)
     with Buffers(driver) as buffers:
         launches = launches_of_call(Loader(driver, machine.bundle()), buffers, call)

@@ -14,7 +14,6 @@ from gpu_checks.outcome import Finding
 from specc.plugin.operators import TENSORS, LogitsDtype
 from specc.speculation.sampling import SamplingRows, kept_candidates
 
-_CANDIDATES: Final = (64, 256, 1024)
 _MARGIN_S: Final = 5.0
 
 
@@ -26,7 +25,7 @@ def check(machine: Machine) -> Iterator[Finding]:
     with Buffers(machine.driver) as flushed:
         flushed.make("flush", "i64", (scale.flush_bytes // 8,))
         for batch in scale.batches:
-            for candidates in (count for count in _CANDIDATES if count <= scale.vocabulary):
+            for candidates in scale.candidates:
                 if machine.left() < _MARGIN_S:
                     yield Finding(f"B {batch}, {candidates} candidates", "left out", note="no time was left")
                     continue
@@ -44,7 +43,7 @@ def check(machine: Machine) -> Iterator[Finding]:
 def _races(machine: Machine, loader: Loader, dtype: LogitsDtype) -> Finding:
     """Return how many of many launches gave another threshold than the oracle's."""
     scale, batch = machine.scale, 4
-    size, candidates = scale.vocabularies[0], min(1024, scale.vocabularies[0])
+    size, candidates = scale.vocabularies[0], min(scale.candidates[-1], scale.vocabularies[0])
     rng = np.random.default_rng(7)
     # Of few values, so that most of the candidates tie and their order is by id.
     logits = (rng.integers(-40, 40, (batch, scale.gamma + 1, size)) / 8).astype(np.float32)
