@@ -119,7 +119,7 @@ def table(readings: list[dict[str, Any]], base: str) -> str:
     """Return the medians as a Markdown table, speeds as ratios to the base row's AR speed on free text."""
 
     def middle(peer: str, kind: str, mode: str, key: str = "speed") -> float:
-        values = [r[key] for r in readings if (r["peer"], r["kind"], r["mode"]) == (peer, kind, mode)]
+        values: list[float] = [r[key] for r in readings if (r["peer"], r["kind"], r["mode"]) == (peer, kind, mode)]
         return median(values)
 
     unit = middle(base, "free", "ar")

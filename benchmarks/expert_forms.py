@@ -47,7 +47,8 @@ class Weights:
         if ".experts." not in name:
             return self.router
         _, _, index, projection, _ = name.split(".")
-        return stacks[projection.removesuffix("_proj")][int(index)]
+        matrix: npt.NDArray[np.float32] = stacks[projection.removesuffix("_proj")][int(index)]
+        return matrix
 
 
 def chosen(
@@ -141,7 +142,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
 
     def random(*shape: int) -> npt.NDArray[np.float32]:
-        return (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
+        return np.asarray(rng.standard_normal(shape) / np.sqrt(shape[-1]), np.float32)
 
     weights = Weights(
         random(count, inner, hidden), random(count, inner, hidden), random(count, hidden, inner), random(count, hidden)

@@ -17,7 +17,7 @@ from tests.tiny_models import CHAT_TEMPLATE, TinyLlama, byte_tokenizer, config_f
 TARGET = TinyLlama(hidden_size=512, intermediate_size=768, num_hidden_layers=8, num_attention_heads=8,
                    num_key_value_heads=4, head_dim=64)  # fmt: skip
 DRAFT = TinyLlama()
-LLAMA_70B = {
+LLAMA_70B: dict[str, Any] = {
     "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64,
     "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128256, "max_position_embeddings": 131072,
 }  # fmt: skip

@@ -7,11 +7,12 @@ import time
 from task import Result, Run, Task, drive, resident_mb
 
 from specc.runtime import GenerationParams, Session
+from specc.runtime.request import mode_from_name
 
 
 def answered(session: Session, task: Task, prompt: list[int]) -> Run:
     """Generate and time the tokens after the first."""
-    mode = task.options["mode"] if task.mode == "spec" else "ar"
+    mode = mode_from_name(task.options["mode"]) if task.mode == "spec" else "ar"
     params = GenerationParams(max_new_tokens=task.max_tokens, temperature=0.0, mode=mode)
     (done,) = session.generate([prompt], params)
     return Run(list(done.token_ids), len(done.token_ids) - 1, done.decode_s)
