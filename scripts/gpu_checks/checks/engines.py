@@ -12,7 +12,7 @@ from gpu_checks.outcome import Finding
 from specc.bundle.read import open_bundle
 from specc.certify.logits import logits_engine
 from specc.runtime import GenerationParams, Session
-from specc.runtime.session import target_engine
+from specc.runtime.loading import target_engine
 
 # By how much a token's logit may lie below the reference's largest: twice what float16 moves a logit by, as in
 # tests/gpu/test_tensorrt_rtx.py.
