@@ -241,6 +241,12 @@ def version_order(version: str) -> Order | None:
     return int(major), int(minor), int(micro or 0), rank
 
 
+def engines_removed(version: str) -> bool:
+    """Return whether a version is at or past the one that removed trtllm-build, known here or not."""
+    order = version_order(version)
+    return order is not None and order >= _order(REMOVED)
+
+
 def row_of_version(version: str) -> TrtllmVersionRow | None:
     """Return the row that holds a version; None where none does, or where it is no version."""
     order = version_order(version)

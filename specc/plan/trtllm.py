@@ -11,6 +11,7 @@ from specc.catalog.trtllm_versions import (
     DEFAULT_VERSION,
     Flow,
     TrtllmVersionRow,
+    engines_removed,
     known_versions,
     row_of_version,
     serve_text,
@@ -144,7 +145,7 @@ def trtllm_notes(recipe: Recipe, plan: TrtllmPlan | None) -> tuple[str, ...]:
 
 def _version_row(recipe: Recipe, flow: Flow, version: str) -> TrtllmVersionRow:
     row, place = row_of_version(version), recipe.place("backend", "version")
-    if row is not None and flow == "engine" and not row.engine_flow:
+    if flow == "engine" and engines_removed(version):
         raise SpeccError(
             "SPC344",
             recipe.place("backend", "flow"),

@@ -70,6 +70,7 @@ def test_the_engine_flow_publishes_checkpoints_of_both_models(recipe: Path) -> N
         for rank in range(config["mapping"]["world_size"]):
             assert read_file(folder / f"rank{rank}.safetensors")[0] == required_tensors(config, rank)
         assert (folder / "huggingface" / "tokenizer.json").is_file()
+        assert not list((folder / "huggingface").glob("*.index.json"))  # of shards that do not lie there
     commands = json.loads((result.path / "deploy" / "trtllm-commands.json").read_text())
     assert set(commands["build"]) == {"target", "draft"}
 

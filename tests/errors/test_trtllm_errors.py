@@ -75,6 +75,7 @@ def test_factors_of_one_input_that_differ(tmp_path: Path) -> None:
     ("flow", "version", "code", "fix"),
     [
         ("engine", "1.3.0rc29", "SPC344", 'flow: serve, or version: "1.2.1"'),
+        ("engine", "1.4.0rc0", "SPC344", 'flow: serve with version: "1.3.0rc29", or version: "1.2.1"'),
         ("engine", "0.20.0", "SPC323", 'version: "1.2.1"'),
         ("serve", "1.3.0rc12", "SPC323", 'version: "1.2.1"'),
         ("serve", "1.2.0rc6", "SPC323", 'version: "1.2.1"'),

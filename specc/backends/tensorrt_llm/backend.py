@@ -14,7 +14,7 @@ from specc.backends.modelopt.checkpoint import (
     write_descriptions,
 )
 from specc.backends.modelopt.config import QUANT_CONFIG_FILE, with_fp8_caches
-from specc.backends.modelopt.shards import Weights, write_shard
+from specc.backends.modelopt.shards import INDEX_FILE, Weights, write_shard
 from specc.backends.modelopt.values import SourceValues
 from specc.backends.tensorrt_llm.config import CONFIG_FILE, config_from_layout
 from specc.backends.tensorrt_llm.engine_arguments import COMMANDS_FILE, commands_from_plan
@@ -95,7 +95,7 @@ class TensorRtLlmBackend:
         else:
             _write_json(folder / CONFIG_FILE, config_from_layout(_layout(plan)))
             for file in source.files:
-                if file.suffix in DESCRIPTIONS:
+                if file.suffix in DESCRIPTIONS and file.name != INDEX_FILE:  # of shards that do not lie there
                     place(file, folder / DESCRIPTION_FOLDER / file.name)
         return _spec(plan)
 

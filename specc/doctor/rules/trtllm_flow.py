@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from specc.catalog.trtllm_versions import DEFAULT_VERSION, REMOVED, nearest_served, serve_text, version_order
+from specc.catalog.trtllm_versions import DEFAULT_VERSION, engines_removed, nearest_served, serve_text, version_order
 from specc.doctor.evidence import PairEvidence
 from specc.doctor.finding import Edit, Finding, Fix
 from specc.doctor.rule import Rule
@@ -23,8 +23,7 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
             "SPC344", "error", place, ((backend.version, place),), message, Fix(f'version: "{DEFAULT_VERSION}"')
         )
         return
-    removed = version_order(REMOVED)
-    if backend.version is None or backend.flow != "engine" or order is None or removed is None or order < removed:
+    if backend.version is None or backend.flow != "engine" or not engines_removed(backend.version):
         return
     evidence = (
         ("flow: engine", pair.recipe.place("backend", "flow")),
