@@ -23,6 +23,7 @@ FEATURES: Final[dict[str, str]] = {
     "invariant": "a token's logits do not depend on what else a call computes",
     "taps": "the layers that a head reads, as the recipe states them",
     "mask token": "the token of what is not drafted yet, as the recipe states it",
+    "caches": "the dtype of keys and values as the recipe states it; the server's own choice stands",
     "scheme": "weights quantized by the recipe; the servers take checkpoints as they are stored",
     "revision": "the pinned revision of a model on the hub",
     "metrics": "drafted and accepted tokens, or their ratio, as Prometheus metrics",

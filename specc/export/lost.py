@@ -64,6 +64,7 @@ def wanted_features(pair: ExportedPair) -> set[str]:
     recipe, draft = pair.recipe, pair.recipe.draft
     models = [recipe.target, *([draft] if isinstance(draft, ModelChoice) else [])]
     wanted = {"scheme"} if pair.quantizes else set()
+    wanted |= {"caches"} if any(model.kv_cache is not None for model in models) else set()
     wanted |= {"revision"} if any(model.revision is not None for model in models) else set()
     if not pair.drafts:
         return wanted

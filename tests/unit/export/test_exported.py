@@ -139,6 +139,7 @@ def test_revisions_and_schemes_are_kept_or_named() -> None:
     assert flags(exported("sglang", *pinned))["--speculative-draft-model-revision"] == "v2"
     assert "revision" in names(exported("trtllm", *pinned))
     assert "scheme" in names(exported("vllm", "target.scheme=w4a16"))
+    assert "caches" in names(exported("sglang", "target.kv_cache=fp8"))
 
 
 @pytest.mark.parametrize("to", ["vllm", "sglang", "trtllm"])
@@ -155,6 +156,7 @@ def test_whatever_a_recipe_can_lose_has_words_and_a_row() -> None:
     everything |= wanted_features(exported_pair("draft={kind: ngram, min_ngram: 2, match: leftmost, scope: session}"))
     everything |= wanted_features(exported_pair("draft=ngram", "acceptance=rejection"))
     everything |= wanted_features(exported_pair("acceptance=block", "target.scheme=w8a16", "target.revision=v1"))
+    everything |= wanted_features(exported_pair("target.kv_cache=fp8"))
     everything |= wanted_features(exported_pair("draft={kind: eagle3, model: org/head, taps: [1, 2]}"))
     everything |= wanted_features(exported_pair(HEAD, "draft={kind: pard, model: org/head, mask_token_id: 9}"))
     assert everything == set(FEATURES)
