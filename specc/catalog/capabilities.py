@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from specc.bundle.manifest import AcceptanceMode, HardwareCompatibility
-from specc.catalog.weight_formats import WeightFormat
+from specc.catalog.weight_formats import NVFP4, WeightFormat
 
 BackendName: TypeAlias = Literal["onnxruntime", "tensorrt-rtx", "tensorrt", "tensorrt-llm"]
 FeatureName: TypeAlias = Literal["logits", "token_logprobs"]
@@ -130,7 +130,7 @@ _FP8_RTX: Final = (
     WeightFormat("fp8_e4m3", "channel", None, zero_point=False, scale_dtype="f16"),
     WeightFormat("fp8_e4m3", "tensor", None, zero_point=False, scale_dtype="f16"),
 )
-_FP4_RTX: Final = (WeightFormat("fp4_e2m1", "group", 16, zero_point=False, scale_dtype="fp8_e4m3"),)
+_FP4_RTX: Final = (NVFP4,)
 
 # TensorRT-RTX 1.7.1 makes no engine with others: measured, each multiple of 4 to 72 and twenty up to 512, float16 and
 # bfloat16, SM 7.5, 8.9 and 12.0.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from specc.catalog.weight_formats import WeightFormat
+from specc.catalog.weight_formats import NVFP4, WeightFormat
 
 WeightClass: TypeAlias = Literal["embedding", "attention", "mlp", "experts", "small", "head"]
 """What a tensor is for; `small`: norms, biases and routers."""
@@ -40,7 +40,6 @@ PLAIN: Final = ("f32", "f16", "bf16")
 _W4: Final = WeightFormat("int4", "group", 128, zero_point=False, scale_dtype="f16")
 _W8: Final = WeightFormat("int8", "channel", None, zero_point=False, scale_dtype="f16")
 _FP8: Final = WeightFormat("fp8_e4m3", "channel", None, zero_point=False, scale_dtype="f16")
-_FP4: Final = WeightFormat("fp4_e2m1", "group", 16, zero_point=False, scale_dtype="fp8_e4m3")
 
 SCHEMES: Final[dict[str, SchemeRow]] = {
     "f32": SchemeRow("f32", "float32 weights and activations", 32),
@@ -55,11 +54,11 @@ SCHEMES: Final[dict[str, SchemeRow]] = {
         "nvfp4",
         "4-bit float (e2m1) weights and activations in blocks of 16 under two levels of scales",
         4,
-        _FP4,
+        NVFP4,
         "fp4_e2m1",
     ),
     "nvfp4a16": SchemeRow(
-        "nvfp4a16", "4-bit float (e2m1) weights in blocks of 16 under two levels of scales, float activations", 4, _FP4
+        "nvfp4a16", "4-bit float (e2m1) weights in blocks of 16 under two levels of scales, float activations", 4, NVFP4
     ),
 }
 

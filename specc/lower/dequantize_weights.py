@@ -15,10 +15,12 @@ import onnx_ir as ir
 
 from specc.catalog.weight_formats import WeightFormat
 from specc.errors import SpeccBug
-from specc.graph.builder import DATA_TYPES, Builder, declared
+from specc.graph.builder import DATA_TYPES, Builder
+from specc.lower.bind_weights import shape_of
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.operators import RTX
-from specc.lower.weight_parts import CODES, GLOBAL_SCALE, SCALES, parts_of_weight
+from specc.lower.part_values import values_of_parts
+from specc.lower.weight_parts import CODES, GLOBAL_SCALE, SCALES
 from specc.plan.plan import GraphPlan
 
 
@@ -27,11 +29,8 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
         row = graph.weight_row(name)
         if row is None or row.format is None:
             continue
-        out, into = (int(n) for n in value.shape.numpy()) if value.shape is not None else (0, 0)
-        parts = {
-            part.suffix: declared(f"{name}.{part.suffix}", part.dtype, part.shape)
-            for part in parts_of_weight(RTX, (out, into), row.format)
-        }
+        out, into = shape_of(value)
+        parts = values_of_parts(RTX, value, row)
         builder = Builder()
         with builder.scope(name):
             dequantized = _dequantized(builder, parts, row.format, DATA_TYPES[graph.compute_dtype])

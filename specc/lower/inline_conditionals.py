@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from specc.errors import SpeccBug
 from specc.lower.lowering_pass import LoweringPass
+from specc.lower.take_place import take_place
 from specc.plan.plan import GraphPlan
 
 NO_CONTROL_FLOW: Final = "no control flow"
@@ -47,9 +48,8 @@ def _inline(owner: ir.Graph, node: ir.Node) -> list[ir.Node]:
         spliced += inner
     for output, then, otherwise in zip(node.outputs, results["then_branch"], results["else_branch"], strict=True):
         select = ir.node("Where", [condition, then, otherwise], name=f"{output.name}.selected")
-        select.outputs[0].name, select.outputs[0].type, select.outputs[0].shape = output.name, output.type, output.shape
         owner.insert_before(node, select)
-        output.replace_all_uses_with(select.outputs[0], replace_graph_outputs=True)
+        take_place(select.outputs[0], output)
     owner.remove(node, safe=True)
     return spliced
 

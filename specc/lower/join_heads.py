@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from specc.graph.builder import Builder
 from specc.lower.lowering_pass import LoweringPass
+from specc.lower.take_place import take_place
 from specc.plan.plan import GraphPlan
 
 _PERM: Final = [0, 2, 1, 3]
@@ -55,9 +56,7 @@ def _join(owner: ir.Graph, split: ir.Node, layouts: list[tuple[ir.Node, int, int
         parts = builder.ops("Split", ordered, builder.i64(*counts), outputs=names, axis=1)
     owner.insert_before(split, builder.nodes)
     for (transpose, _, _), part in zip(layouts, parts, strict=True):
-        old = transpose.outputs[0]
-        part.name, part.type, part.shape = old.name, old.type, old.shape
-        old.replace_all_uses_with(part)
+        take_place(part, transpose.outputs[0])
         reshaped = transpose.inputs[0]
         reshape = None if reshaped is None else reshaped.producer()
         owner.remove([transpose, *([reshape] if reshape is not None else [])], safe=True)

@@ -18,6 +18,7 @@ from specc.errors import SpeccBug
 from specc.graph.builder import Builder
 from specc.lower.joined_names import joined_name, parent_of
 from specc.lower.lowering_pass import LoweringPass
+from specc.lower.take_place import take_place
 from specc.plan.plan import GraphPlan, WeightRow
 
 Key: TypeAlias = tuple[ir.Value, str, WeightRow]
@@ -76,8 +77,7 @@ def _join(whole: ir.Graph, products: list[ir.Node]) -> None:
     owner.insert_before(products[0], builder.nodes)
     for old, part in zip(products, parts, strict=True):
         transpose = old.inputs[1].producer() if old.inputs[1] is not None else None
-        part.name, part.type, part.shape = old.outputs[0].name, old.outputs[0].type, old.outputs[0].shape
-        old.outputs[0].replace_all_uses_with(part)
+        take_place(part, old.outputs[0])
         owner.remove(old, safe=True)
         whole.remove([transpose] if transpose is not None else [], safe=True)
 

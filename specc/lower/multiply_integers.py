@@ -17,12 +17,14 @@ import numpy as np
 import onnx_ir as ir
 
 from specc.errors import SpeccBug
-from specc.graph.builder import Builder, declared
+from specc.graph.builder import Builder
 from specc.lower.joined_names import member_names
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.operators import MICROSOFT, ONNXRUNTIME
-from specc.lower.weight_parts import CODES, SCALES, parts_of_weight
-from specc.plan.plan import GraphPlan, WeightRow
+from specc.lower.part_values import values_of_parts
+from specc.lower.take_place import take_place
+from specc.lower.weight_parts import CODES, SCALES
+from specc.plan.plan import GraphPlan
 
 SMALLEST: Final = 2.0**-100
 """What a row is divided by where all of it is smaller, as a row of zeros."""
@@ -46,7 +48,7 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
             raise SpeccBug(f"{product.name}: activations {row.activations} of {weight.name}")
         name = str(weight.name)
         if name not in weights:
-            weights[name] = _stored(weight, row)
+            weights[name] = values_of_parts(ONNXRUNTIME, weight, row)
             model.graph.initializers.update({str(part.name): part for part in weights[name].values()})
             model.graph.opset_imports[MICROSOFT] = 1
         if owner not in constants:
@@ -79,16 +81,6 @@ def _constants(owner: ir.Graph) -> _Constants:
     return made
 
 
-def _stored(weight: ir.Value, row: WeightRow) -> dict[str, ir.Value]:
-    out, into = (int(n) for n in weight.shape.numpy()) if weight.shape is not None else (0, 0)
-    if row.format is None:
-        raise SpeccBug(f"{weight.name} is a float")
-    return {
-        part.suffix: declared(f"{weight.name}.{part.suffix}", part.dtype, part.shape)
-        for part in parts_of_weight(ONNXRUNTIME, (out, into), row.format)
-    }
-
-
 def _rounded(owner: ir.Graph, before: ir.Node, x: ir.Value, constants: _Constants) -> tuple[ir.Value, ir.Value]:
     """Return the codes of rows [.., K], uint8, and what the rows were divided by, float32 [.., 1]."""
     builder = Builder()
@@ -110,15 +102,13 @@ def _multiply(
     constants: _Constants,
 ) -> None:
     codes, divisor = rounded
-    result = product.outputs[0]
     builder = Builder()
     with builder.scope(str(product.name)):
         inputs = codes, weight[CODES], constants.step, weight[SCALES], constants.zero
         unit = builder.op("MatMulIntegerToFloat", *inputs, name="integers", domain=MICROSOFT)
         scaled = builder.op("Mul", unit, divisor, name="scaled")
     owner.insert_before(product, builder.nodes)
-    scaled.name, scaled.type, scaled.shape = result.name, result.type, result.shape
-    result.replace_all_uses_with(scaled, replace_graph_outputs=True)
+    take_place(scaled, product.outputs[0])
     owner.remove(product, safe=True)
 
 

@@ -15,11 +15,13 @@ import onnx_ir as ir
 
 from specc.catalog.weight_formats import ELEMENT_BITS, WeightFormat
 from specc.errors import SpeccBug
-from specc.graph.builder import Builder, declared
+from specc.graph.builder import Builder
+from specc.lower.bind_weights import shape_of
 from specc.lower.joined_names import member_names
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.operators import MICROSOFT, ONNXRUNTIME
-from specc.lower.weight_parts import parts_of_weight
+from specc.lower.part_values import values_of_parts
+from specc.lower.take_place import take_place
 from specc.plan.plan import GraphPlan
 
 INT8_BLOCKS: Final = 4
@@ -31,11 +33,8 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
         row = graph.weight_row(member_names(name)[0])
         if row is None or row.format is None:
             continue
-        out, into = (int(n) for n in value.shape.numpy()) if value.shape is not None else (0, 0)
-        parts = {
-            part.suffix: declared(f"{name}.{part.suffix}", part.dtype, part.shape)
-            for part in parts_of_weight(ONNXRUNTIME, (out, into), row.format)
-        }
+        out, into = shape_of(value)
+        parts = values_of_parts(ONNXRUNTIME, value, row)
         for user, _ in list(value.uses()):
             if user.op_type == "Transpose":
                 _multiply(user, parts, row.format, (out, into))
@@ -93,10 +92,9 @@ def _nibbles(builder: Builder, packed: ir.Value) -> ir.Value:
 
 
 def _replace(old: ir.Node, nodes: list[ir.Node], new: ir.Value) -> None:
-    owner, result = _owner(old), old.outputs[0]
+    owner = _owner(old)
     owner.insert_before(old, nodes)
-    new.name, new.type, new.shape = result.name, result.type, result.shape
-    result.replace_all_uses_with(new, replace_graph_outputs=True)
+    take_place(new, old.outputs[0])
     owner.remove(old, safe=True)
 
 

@@ -16,6 +16,7 @@ from specc.errors import SpeccBug
 from specc.graph.builder import DOMAIN
 from specc.graph.verify import VERIFY, VERIFY_OUTPUTS, verify_inputs
 from specc.lower.lowering_pass import LoweringPass
+from specc.lower.take_place import take_place
 from specc.plan.plan import GraphPlan
 from specc.plugin.layout import CANDIDATES
 from specc.plugin.operators import CHAINS, OPERATORS, LogitsDtype, chain_of
@@ -53,8 +54,7 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
     for name, old in zip(VERIFY_OUTPUTS, call.outputs, strict=True):
         new = values[name]
         assert new is not None
-        new.name, new.type, new.shape = old.name, old.type, old.shape
-        old.replace_all_uses_with(new, replace_graph_outputs=True)
+        take_place(new, old)
     unread = call.inputs[0]
     model.graph.remove(call, safe=True)
     _remove_unread(model.graph, unread, stop=values["hidden"] if graph.head == "fused" else logits)

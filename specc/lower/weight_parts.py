@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from specc.catalog.weight_formats import ELEMENT_BITS, WeightElement, WeightFormat
+from specc.catalog.weight_formats import ELEMENT_BITS, ScaleDtype, WeightElement, WeightFormat
 from specc.errors import SpeccBug
 from specc.graph.builder import DATA_TYPES, WeightDtype
 from specc.lower.operators import ONNXRUNTIME, RTX, TENSORRT
@@ -31,8 +31,8 @@ RTX_DTYPES: Final[dict[WeightElement, WeightDtype]] = {
     "fp8_e4m3": "f8e4m3",
     "fp4_e2m1": "f4e2m1",
 }
-SCALE_DTYPE: Final[WeightDtype] = "f16"
-"""Of scales on TensorRT-RTX and TensorRT, whose quantized schemes compute in float16."""
+RTX_SCALES: Final[dict[ScaleDtype, WeightDtype]] = {"f16": "f16", "fp8_e4m3": "f8e4m3"}
+"""TensorRT-RTX's and TensorRT's quantized schemes compute in float16."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def parts_of_weight(backend: str, shape: tuple[int, int], form: WeightFormat) ->
         return _matmulnbits_parts(shape, form)
     if (backend, form.granularity, form.zero_point) == (ONNXRUNTIME, "channel", False):
         return _integer_parts(shape)
-    if backend in (RTX, TENSORRT) and not form.zero_point:
+    if backend in (RTX, TENSORRT) and not form.zero_point and form.scale_dtype in RTX_SCALES:
         return _dequantizelinear_parts(shape, form)
     raise SpeccBug(f"{backend} has no layout for {form.title}")
 
@@ -108,7 +108,7 @@ def _dequantizelinear_parts(shape: tuple[int, int], form: WeightFormat) -> tuple
     groups = form.scales_shape(shape)[1]
     by_granularity: dict[str, tuple[int, ...]] = {"group": (groups, rows), "channel": (rows,), "tensor": ()}
     scales_shape = by_granularity[form.granularity]
-    dtype: WeightDtype = "f8e4m3" if form.two_level else SCALE_DTYPE
+    dtype = RTX_SCALES[form.scale_dtype]
     parts.append(WeightPart(SCALES, dtype, scales_shape, lambda w: _as_dtype(w.scales.T, dtype)))
     if form.two_level:
         parts.append(WeightPart(GLOBAL_SCALE, "f32", (), lambda w: _as_dtype(_global_scale(w), "f32")))

@@ -21,7 +21,7 @@ from specc.plan.plan import WeightRow
 from specc.progress import silent
 from specc.quantize.layouts.onnx_packed import codes_from_onnx_packed
 from specc.quantize.quantized_from_float import quantized_from_float
-from tests.quantized import INT4, rtx_rows
+from tests.quantized import rtx_rows
 from tests.tensorrt_double import rtx_plan, rtx_profiles
 from tests.tiny_engines import facts_from_sizes, plan_from_facts, source_from_sizes, tiny_graph_plan
 from tests.tiny_models import TinyLlama
@@ -90,7 +90,8 @@ def test_zero_points_and_look_ups_are_bugs_here() -> None:
     assert form is not None
     with pytest.raises(SpeccBug, match="no layout for uint4"):
         parts_of_weight("tensorrt-rtx", (32, 64), type(form)("uint4", "group", 32, zero_point=True))
-    plan = tiny_graph_plan(weights=(WeightRow("model.embed_tokens.weight", "w4a16", INT4, "rtn"),), **GRAPH)
+    small = replace(form, group_size=32)
+    plan = tiny_graph_plan(weights=(WeightRow("model.embed_tokens.weight", "w4a16", small, "rtn"),), **GRAPH)
     with pytest.raises(SpeccBug, match="Gather of the quantized"):
         DEQUANTIZE_WEIGHTS.apply(target_graph(facts_from_sizes(SIZES), plan, "main"), plan)
 
