@@ -77,9 +77,8 @@ def build(folder: Path, sm: str) -> Card:
 
 @pytest.fixture(scope="module")
 def sm() -> str:
-    """Return the SM of the card here, or skip where TensorRT-RTX does not serve it."""
-    import tensorrt_rtx as trt
-
+    """Return the SM of the card here, or skip where TensorRT-RTX does not serve it or is not here."""
+    trt = pytest.importorskip("tensorrt_rtx")
     found = cuda_device().compute_capability
     config = trt.Builder(trt.Logger(trt.Logger.ERROR)).create_builder_config()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -192,3 +193,18 @@ def test_a_run_ends_within_ten_minutes() -> None:
     longest = max(row.seconds for row in SECTIONS.values())
     assert longest < gpu_check.BUDGET_S
     assert gpu_check.BUDGET_S + _GRACE_SECONDS < 600
+
+
+@pytest.mark.parametrize(("tests", "checks", "status"), [(0, 0, 0), (1, 0, 1), (0, 3, 3), (1, 4, 4)])
+def test_the_checks_run_whatever_the_tests_on_a_card_say(tmp_path: Path, tests: int, checks: int, status: int) -> None:
+    """On a rented card a test that fails must not cost all that the checks would have told."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n[ "$1" = -m ] && exit {tests}\nexit {checks}\n')
+    python.chmod(0o755)
+    script = SCRIPT.parents[1] / "tests" / "gpu" / "run_on_gpu.sh"
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(["sh", str(script), "--again"], check=False, env=os.environ | {"PATH": path})
+    assert done.returncode == status
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls[0].startswith("-m pytest tests/gpu")
+    assert calls[1:] == ["scripts/gpu_check.py --budget-seconds 340 --again"]
