@@ -29,11 +29,19 @@ MAGIC = b"vtrt"
 EVENTS = list[tuple[str, int, int]]
 
 
-def build(folder: Path, *, sms: tuple[str, ...], **graph: object) -> tuple[EngineSpec, Path, EVENTS, Plan]:
-    source = source_from_sizes(folder / "source", TinyLlama(stored="f16"))
+def build(
+    folder: Path,
+    *,
+    sms: tuple[str, ...] = ("8.9",),
+    profiles: tuple[str, ...] = ("prefill", "decode", "verify"),
+    layers: int = 2,
+    **graph: object,
+) -> tuple[EngineSpec, Path, EVENTS, Plan]:
+    source = source_from_sizes(folder / "source", TinyLlama(stored="f16", num_hidden_layers=layers))
     changes = {"compute_dtype": "f16", "capacity_buckets": (128,), "max_logit_rows": 5, "candidates": 64, **graph}
     plan = plan_from_facts(source.facts, tiny_graph_plan(**changes))
-    plan = rtx_plan(plan, rtx_profiles(4, 32, 4), sms=sms)
+    chosen = tuple(profile for profile in rtx_profiles(4, 32, 4) if profile.name in profiles)
+    plan = rtx_plan(plan, chosen, sms=sms)
     for name in ("lowered", "engines"):
         (folder / name).mkdir()
     lowered = lowered_from_plan(plan, source, folder / "lowered", silent)
@@ -50,7 +58,7 @@ def build(folder: Path, *, sms: tuple[str, ...], **graph: object) -> tuple[Engin
 @pytest.mark.slow
 def test_a_sampling_engine_with_three_profiles(tmp_path: Path) -> None:
     """Also guards the time: with the noise fused into the sampler the builder runs for more than ten minutes."""
-    spec, file, events, plan = build(tmp_path, sms=("8.9",))
+    spec, file, events, plan = build(tmp_path)
     assert file.read_bytes()[:4] == MAGIC
     assert expected_kernels(plan.backend.profiles) == {"_gemm_mha_v2", "_gemv_mha_v1"}
     assert set(attention_kernels(file)) == {"_gemm_mha_v2", "_gemv_mha_v1"}
@@ -75,9 +83,16 @@ def test_one_greedy_engine_for_three_generations_of_gpus(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("acceptance", ["rejection", "block"])
-def test_engines_that_judge_drafts_by_their_distribution(tmp_path: Path, acceptance: str) -> None:
-    spec, file, _, plan = build(tmp_path, sms=("8.9",), acceptance=acceptance)
+@pytest.mark.parametrize(
+    ("acceptance", "profiles"),
+    [("rejection", ("verify",)), ("block", ("decode", "verify"))],
+    ids=["rejection", "block"],
+)
+def test_engines_that_judge_drafts_by_their_distribution(
+    tmp_path: Path, acceptance: str, profiles: tuple[str, ...]
+) -> None:
+    """A profile takes the builder seconds, whatever the layers: as few as show that rows of one and of more build."""
+    spec, file, _, plan = build(tmp_path, acceptance=acceptance, profiles=profiles, layers=1)
     assert set(attention_kernels(file)) == expected_kernels(plan.backend.profiles)
     shapes = {tensor.name: tensor.shape for tensor in spec.inputs}
     assert shapes["q_ids"] == shapes["q_probs"] == ("B", "R", 64)

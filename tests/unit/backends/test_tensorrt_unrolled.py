@@ -29,7 +29,7 @@ def test_an_unrolled_draft_builds_beside_the_single_step(tmp_path: Path, accepta
         compute_dtype="bf16",
         capacity_buckets=(128,),
         acceptance=acceptance,
-        steps=3,
+        steps=2,
     )
     profiles = draft_profiles(BACKENDS["tensorrt-rtx"], LimitsSpec(4, 64, 32, 96, 32, 4, 3))
     plan = rtx_plan(plan_from_facts(source.facts, graph), profiles, sms=("8.9",))
@@ -41,6 +41,6 @@ def test_an_unrolled_draft_builds_beside_the_single_step(tmp_path: Path, accepta
     specs = TensorRtBackend().engines_from_lowered(lowered, plan, tmp_path / "engines", link_or_copy, silent)
     assert [(spec.variant, spec.file, spec.steps) for spec in specs] == [
         ("main", "draft.engine", 1),
-        ("unrolled", "draft.unrolled.engine", 3),
+        ("unrolled", "draft.unrolled.engine", 2),
     ]
     assert [profile.tokens for profile in specs[1].profiles] == [(1, 1, 2)]
