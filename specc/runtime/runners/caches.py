@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -12,6 +14,9 @@ from specc.errors import SpeccBug
 
 Array: TypeAlias = npt.NDArray[Any]
 
+BLOCK_BYTES: Final = 32 << 20
+"""Up to this size tensors share memory: NumPy asks for huge pages under arrays from 4 MiB on, and a call reads every
+cache. Not all share one block, because growing holds a block twice."""
 CACHE_DTYPES: Final[dict[str, type[np.generic]]] = {"f32": np.float32, "f16": np.float16}
 
 
@@ -39,7 +44,7 @@ class HostCaches:
         self.moves = 0
         self.capacity = self._buckets[0]
         self.used: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self.arrays: dict[str, Array] = {name: self._empty(name, 0, self.capacity) for name in self._rows}
+        self.arrays: dict[str, Array] = dict(self._made(0, self.capacity))
 
     def reserve(self, slots: int, length: int) -> bool:
         """Give `slots` slots a capacity of the smallest bucket that holds `length` rows and all used ones.
@@ -60,9 +65,8 @@ class HostCaches:
             return False
         capacity = self._buckets[bucket]
         kept = min(slots, self.slots)
-        for name, old in self.arrays.items():
-            new = self._empty(name, slots, capacity)
-            new[:kept, :, :rows] = old[:kept, :, :rows]
+        for name, new in self._made(slots, capacity):
+            new[:kept, :, :rows] = self.arrays[name][:kept, :, :rows]
             self.arrays[name] = new
         self.used = np.concatenate([self.used[:kept], np.zeros(slots - kept, dtype=np.int64)])
         self.slots, self.capacity = slots, capacity
@@ -76,6 +80,26 @@ class HostCaches:
                 return index
         raise SpeccBug(f"{length} cache rows asked of an engine whose largest capacity is {self._buckets[-1]}")
 
-    def _empty(self, name: str, slots: int, capacity: int) -> Array:
-        kv_heads, head_dim = self._rows[name]
-        return np.zeros((slots, kv_heads, capacity, head_dim), dtype=self._dtype)
+    def _made(self, slots: int, capacity: int) -> Iterator[tuple[str, Array]]:
+        """Give the tensors one by one, zeros, made block by block as they are asked for."""
+        shapes = {name: (slots, kv_heads, capacity, head_dim) for name, (kv_heads, head_dim) in self._rows.items()}
+        numbers = {name: math.prod(shape) for name, shape in shapes.items()}
+        for names in _blocks(numbers, BLOCK_BYTES // np.dtype(self._dtype).itemsize):
+            block = np.zeros(sum(numbers[name] for name in names), dtype=self._dtype)
+            end = 0
+            for name in names:
+                start, end = end, end + numbers[name]
+                yield name, block[start:end].reshape(shapes[name])
+
+
+def _blocks(numbers: Mapping[str, int], most: int) -> list[list[str]]:
+    """Return the names in order, in lists whose numbers add up to at most `most`, or that hold one name."""
+    blocks: list[list[str]] = []
+    total = most
+    for name, number in numbers.items():
+        total += number
+        if total > most or not blocks:
+            blocks.append([])
+            total = number
+        blocks[-1].append(name)
+    return blocks

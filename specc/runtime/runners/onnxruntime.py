@@ -11,6 +11,7 @@ from typing import Any, Final
 from specc.bundle.manifest import EngineSpec
 from specc.errors import SpeccError
 from specc.runtime.runners.caches import HostCaches
+from specc.runtime.runners.huge_pages import huge_pages_under_new_memory
 from specc.runtime.runners.onnxruntime_binding import CacheBinding, bound_caches, check_inputs, check_room
 from specc.runtime.runners.runner import Arrays
 
@@ -139,17 +140,18 @@ def new_session(bundle: Path, spec: EngineSpec, threads: int | None) -> Any:  # 
             "pip install onnxruntime",
         ) from error
     path = bundle / spec.file
-    try:
-        session = onnxruntime.InferenceSession(path, _options(threads), providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise SpeccError(
-            "SPC741",
-            str(path),
-            f"ONNX Runtime {onnxruntime.__version__} cannot load the engine: {error}",
-            "Without its target engine a bundle generates nothing.",
-            "Check the bundle with `specc inspect`; build it again if a file is missing or damaged.",
-        ) from error
-    _give_freed_memory_back()
+    with huge_pages_under_new_memory():
+        try:
+            session = onnxruntime.InferenceSession(path, _options(threads), providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise SpeccError(
+                "SPC741",
+                str(path),
+                f"ONNX Runtime {onnxruntime.__version__} cannot load the engine: {error}",
+                "Without its target engine a bundle generates nothing.",
+                "Check the bundle with `specc inspect`; build it again if a file is missing or damaged.",
+            ) from error
+        _give_freed_memory_back()
     return session
 
 

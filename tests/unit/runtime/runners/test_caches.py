@@ -66,3 +66,24 @@ def test_a_short_request_after_a_long_one_gets_short_caches():
 def test_more_than_the_largest_bucket_is_a_bug():
     with pytest.raises(SpeccBug, match="513 cache rows asked"):
         HostCaches(SPEC).reserve(1, 513)
+
+
+def test_short_tensors_share_blocks_and_long_ones_stand_alone(monkeypatch):
+    monkeypatch.setattr("specc.runtime.runners.caches.BLOCK_BYTES", 12 << 10)
+    names = [f"cache{n}" for n in range(7)]
+    spec = replace(
+        SPEC,
+        inputs=tuple(TensorSpec(name, "f32", ("B", 2, "C", 4), True, None) for name in names),
+        caches=tuple(CacheSpec(n, name, f"{name}_out", "linear") for n, name in enumerate(names)),
+    )
+    caches = HostCaches(spec)
+    for slots, together in ((1, [3, 3, 1]), (4, [1] * 7)):  # of 4 and of 16 KB each
+        caches.reserve(slots, 100)
+        blocks = [id(array.base) for array in caches.arrays.values()]
+        assert [blocks.count(block) for block in dict.fromkeys(blocks)] == together
+        assert all(array.flags.c_contiguous and not array.any() for array in caches.arrays.values())
+        for n, array in enumerate(caches.arrays.values()):
+            array[:] = n
+        assert [float(array.max()) for array in caches.arrays.values()] == [float(n) for n in range(7)]
+        for array in caches.arrays.values():
+            array[:] = 0
