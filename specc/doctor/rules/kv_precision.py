@@ -19,7 +19,7 @@ SWITCHED_OFF: Final = (
 )
 UNSCALED: Final = (
     "trtllm-serve then attends in fp8 wherever blocks are reused or drafts verified, and wants the scale of the next "
-    "layer's inputs, which layers of fp8 and nvfp4 alone have: on Hopper it stops without one."
+    "layer's inputs, which layers of fp8 and nvfp4 alone have; on Hopper it is reported to stop without one."
 )
 """Source: thop/attentionOp.cpp and common/attentionOp.cpp of TensorRT-LLM, 1.0 to 1.3: `mFP8ContextFMHA` asks for
 `attention_out_scale`; that it stops on SM 9.0 was reported of 1.3.0rc20, and was not tried."""
