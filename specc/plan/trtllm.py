@@ -23,7 +23,7 @@ from specc.errors import SpeccError
 from specc.plan.choices import Choices
 from specc.plan.memory import Demand
 from specc.plan.prediction import Outlook
-from specc.plan.trtllm_caches import caches_of_pair
+from specc.plan.trtllm_caches import cache_notes, caches_of_pair
 from specc.plan.trtllm_drafter import Server, check_drafter, drafter_notes
 from specc.plan.trtllm_models import model_plan
 from specc.plan.trtllm_plan import TrtllmModelPlan, TrtllmPlan
@@ -140,7 +140,7 @@ def trtllm_notes(recipe: Recipe, plan: TrtllmPlan | None) -> tuple[str, ...]:
             f"drafts: {plan.speculation.max_draft_len} a step; routing, probing and the return from a fallback are "
             "policies of specc's runtime, which TensorRT-LLM does not have."
         )
-    return (*notes, *drafter_notes(recipe, plan))
+    return (*notes, *cache_notes(recipe, plan.target, plan.draft), *drafter_notes(recipe, plan))
 
 
 def _version_row(recipe: Recipe, flow: Flow, version: str) -> TrtllmVersionRow:

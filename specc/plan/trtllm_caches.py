@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from specc.plan.trtllm_plan import TrtllmModelPlan, WeightsForm
 from specc.plan.trtllm_quantization import refused
-from specc.recipe.models import ModelChoice
+from specc.recipe.models import ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
 
 
@@ -80,3 +80,22 @@ def caches_of_pair(
         raise refused(recipe, (role, "kv_cache"), got, why, fix)
     stated = replace(model, cache_stated=True)
     return (stated, draft) if role == "target" else (target, stated)
+
+
+def cache_notes(recipe: Recipe, target: TrtllmModelPlan, draft: TrtllmModelPlan | None) -> tuple[str, ...]:
+    """Return what of the caches follows from a checkpoint, or stands elsewhere than in the YAML."""
+    choices: list[tuple[str, ModelChoice, TrtllmModelPlan]] = [("target", recipe.target, target)]
+    if draft is not None and isinstance(recipe.draft, ModelDraft):
+        choices.append(("draft", recipe.draft, draft))
+    notes = [
+        f"the {role}'s caches are fp8, as its hf_quant_config.json states: the recipe is silent."
+        for role, choice, model in choices
+        if model.cache_stated and choice.kv_cache is None
+    ]
+    stated = [role for role, _, model in choices if model.cache_stated]
+    if draft is not None and stated and target.kv_cache != draft.kv_cache:
+        notes.append(
+            f"caches of fp8 for the {stated[0]} alone: hf_quant_config.json beside its weights states them, since the "
+            "dtype in the YAML of trtllm-serve would hold for both models."
+        )
+    return tuple(notes)

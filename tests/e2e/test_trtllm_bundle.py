@@ -90,6 +90,10 @@ def test_fp8_caches_of_the_target_alone_are_stated_beside_its_weights(recipe: Pa
     assert {item.role: item.kv_cache for item in manifest_of(result).checkpoints} == {"target": "fp8", "draft": "bf16"}
     options = yaml.safe_load((result.path / "deploy" / "trtllm-serve.yaml").read_text())
     assert "dtype" not in options["kv_cache_config"]
+    assert any(note.startswith("caches of fp8 for the target alone") for note in manifest_of(result).notes)
+    (source / "hf_quant_config.json").write_text(json.dumps(anew))
+    silent = manifest_of(built(recipe, *SERVE, "target={model: fp8, scheme: fp8}", "name=silent"))
+    assert "the target's caches are fp8, as its hf_quant_config.json states: the recipe is silent." in silent.notes
 
 
 def test_the_serve_flow_places_the_sources_files(recipe: Path) -> None:
