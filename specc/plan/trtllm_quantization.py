@@ -73,7 +73,8 @@ def quantization_from_choice(
             and stated.method in (None, *form.methods)
         )
     if stated is not None and not forms:
-        asked = ", ".join(f"{word} {getattr(stated, word)}" for word in WORDS if word in stated.model_fields_set)
+        words = stated.model_dump(include=stated.model_fields_set & set(WORDS))
+        asked = ", ".join(f"{word} {words[word]}" for word in WORDS if word in words)
         has = "; ".join(f"{form.format.title}, by {' or '.join(form.methods)}" for form in FORMS[scheme])
         why = f"trtllm-serve has it as {has}"
         raise refused(recipe, (role, "scheme"), f"{scheme} with {asked}", why, "one of these")

@@ -103,7 +103,7 @@ def _typed(params: object) -> GenerationParams:
     """Return the parameters with NumPy numbers as Python's and a single stop string as a tuple."""
     if not isinstance(params, GenerationParams):
         raise _wrong_type("params", params, "GenerationParams")
-    values = {field.name: value for field, value in zip(dataclasses.fields(params), _values(params), strict=True)}
+    values: dict[str, object] = dict(vars(params))
     for name in _WHOLE:
         if values[name] is not None:
             number = _whole(values[name])
@@ -124,10 +124,6 @@ def _stops(given: object) -> tuple[str, ...]:
     if len(stops) != len(texts):
         raise _wrong_type("stop", given, "a text, or several")
     return stops
-
-
-def _values(params: GenerationParams) -> tuple[object, ...]:
-    return tuple(vars(params).values())
 
 
 def _real(name: str, value: object) -> float:

@@ -27,6 +27,20 @@ class Sampling:
     min_p: float
     seed: int
 
+    def columns(self) -> dict[str, float]:
+        """Return the row's entries of the sampling inputs, by name."""
+        return {
+            "temperature": self.temperature,
+            "top_k": self.top_k,
+            "top_p": self.top_p,
+            "min_p": self.min_p,
+            "seed": self.seed,
+        }
+
+
+NEUTRAL: Final = Sampling(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0)
+"""Of rows that sample nothing."""
+
 
 @dataclass(frozen=True)
 class Request:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -15,11 +16,11 @@ from specc.bundle.manifest import EngineSpec
 from specc.runtime.call_costs import CallCosts, DraftCosts
 from specc.runtime.drafters import Ask, EngineDrafter
 from specc.runtime.drafters.engine import LONGEST_START, Burst
-from specc.runtime.request import Sampling
+from specc.runtime.request import NEUTRAL, Sampling
 from specc.runtime.runners.runner import Arrays, TargetRunner, neutral_inputs
-from specc.runtime.target_call import KNOWN_INPUTS, IdleRow, Row, RowResult, results_from_outputs
+from specc.runtime.target_call import KNOWN_INPUTS, IdleRow, Row, RowResult, check_inputs, results_from_outputs
 
-ROUND_INPUTS = ("draft_past_lengths", "draft_seed")
+ROUND_INPUTS: Final = ("draft_past_lengths", "draft_seed")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class Rounds:
         drafter: over the draft engine; it knows what the draft's caches hold.
         costs: of the target's calls, which say how B is padded.
         draft_costs: of drafting, in a round and apart.
+
+    Raises:
+        SpeccError: SPC711 the engine requires an input that this runtime does not know.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Rounds:
         costs: CallCosts,
         draft_costs: DraftCosts,
     ) -> None:
+        check_inputs(runner.spec, ROUND_INPUTS)
         self._runner = runner
         self._target = target
         self._drafter = drafter
@@ -121,14 +126,14 @@ class Rounds:
             burst, ask = plan.bursts.get(slot), asks.get(slot)
             fed = () if burst is None else burst.pending
             ids[b, : len(fed)] = fed
-            own = sampling[slot] if burst is not None else Sampling(0.0, 0, 1.0, 0.0, 0)
+            own = sampling[slot] if burst is not None else NEUTRAL
             row = {
                 "num_tokens": len(fed),
                 "past_lengths": cached.get(slot, 0),
                 "draft_past_lengths": self._drafter.rows(slot) if burst is None else burst.past,
                 "num_draft": 0 if burst is None else burst.limit,
                 "draft_seed": 0 if burst is None or ask is None else ask.sampling.seed,
-                **{name: vars(own)[name] for name in ("temperature", "top_k", "top_p", "min_p", "seed")},
+                **own.columns(),
             }
             for name, value in row.items():
                 columns[name].append(value)

@@ -137,7 +137,7 @@ class Sequence:
             seed=self.request.sampling.seed,
             statistics=self.counter.statistics(),
             fallbacks=(*routed, *self.policy.fallbacks),
-            prefill_s=self._first_token_at - (self._started_at or self._first_token_at),
+            prefill_s=0.0 if self._started_at is None else self._first_token_at - self._started_at,
             decode_s=self._last_token_at - self._first_token_at,
         )
 

@@ -11,7 +11,7 @@ from specc.bundle.manifest import EngineSpec
 from specc.errors import SpeccBug, SpeccError
 from specc.runtime.call_costs import CallShape
 from specc.runtime.draft_law import DraftLaw
-from specc.runtime.request import Sampling
+from specc.runtime.request import NEUTRAL, Sampling
 from specc.runtime.runners.runner import Arrays, neutral_inputs
 
 KNOWN_INPUTS: Final = (
@@ -69,20 +69,24 @@ class RowResult:
     next_past: int
 
 
-def check_inputs(spec: EngineSpec) -> None:
+def check_inputs(spec: EngineSpec, more: tuple[str, ...] = ()) -> None:
     """Refuse an engine that requires an input this runtime does not know.
+
+    Args:
+        spec: the engine.
+        more: inputs that are known of engines of its variant.
 
     Raises:
         SpeccError: SPC711.
     """
-    known = {*KNOWN_INPUTS, *Q_INPUTS, *(cache.input for cache in spec.caches)}
+    known = {*KNOWN_INPUTS, *Q_INPUTS, *more, *(cache.input for cache in spec.caches)}
     for tensor in spec.inputs:
         if tensor.required and tensor.name not in known:
             raise SpeccError(
                 "SPC711",
                 f"{spec.file} {tensor.name}",
                 f"the engine requires the input {tensor.name} {list(tensor.shape)}",
-                f"this runtime knows {', '.join(KNOWN_INPUTS)} and the caches",
+                f"this runtime knows {', '.join((*KNOWN_INPUTS, *more))} and the caches",
                 "run the bundle with the version of specc that built it",
             )
 
@@ -159,16 +163,7 @@ def _q_arrays(spec: EngineSpec, shape: CallShape, rows: list[Row | IdleRow]) -> 
 
 def _columns_from_row(row: Row | IdleRow) -> dict[str, float]:
     if isinstance(row, IdleRow):
-        sampling, tokens, drafts = Sampling(0.0, 0, 1.0, 0.0, 0), 0, 0
+        sampling, tokens, drafts = NEUTRAL, 0, 0
     else:
         sampling, tokens, drafts = row.sampling, row.tokens, len(row.drafts)
-    return {
-        "num_tokens": tokens,
-        "past_lengths": row.past,
-        "num_draft": drafts,
-        "temperature": sampling.temperature,
-        "top_k": sampling.top_k,
-        "top_p": sampling.top_p,
-        "min_p": sampling.min_p,
-        "seed": sampling.seed,
-    }
+    return {"num_tokens": tokens, "past_lengths": row.past, "num_draft": drafts, **sampling.columns()}

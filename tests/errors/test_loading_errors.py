@@ -17,6 +17,7 @@ from specc.runtime.loading import step_costs_from_bundle, target_engine
 from specc.runtime.prompts import encoder_from_spec
 from specc.runtime.runners import runner_from_engine
 from tests.double_runner import ToyModel, ToyRunner, toy_manifest, toy_spec
+from tests.toy_rounds import toy_round_session
 
 MODEL = ToyModel()
 
@@ -28,6 +29,16 @@ def test_spc711_a_required_input_that_is_not_known():
         Session(toy_manifest(MODEL, spec), ToyRunner(MODEL, spec))
     assert (caught.value.code, caught.value.place) == ("SPC711", "engines/target.onnx parents")
     assert "input_ids" in caught.value.why
+
+
+def test_spc711_of_an_engine_that_drafts_and_verifies() -> None:
+    session, rounds, draft = toy_round_session(MODEL, MODEL, steps=2)
+    unknown = TensorSpec("mystery", "i64", ("B",), required=True, neutral=None)
+    rounds.spec = replace(rounds.spec, inputs=(*rounds.spec.inputs, unknown))
+    with pytest.raises(SpeccError) as caught:
+        Session(session.manifest, ToyRunner(MODEL), draft_runner=draft, round_runner=rounds)
+    assert (caught.value.code, caught.value.place) == ("SPC711", f"{rounds.spec.file} mystery")
+    assert "draft_past_lengths" in caught.value.why
 
 
 def test_an_optional_input_that_is_not_known_gets_its_neutral_fill():

@@ -110,7 +110,8 @@ class EngineDrafter:
         shares_caches: bool,
         burst: BurstEngine | None = None,
     ) -> None:
-        check_inputs(runner.spec)
+        for engine in (runner, *(() if burst is None else (burst.runner,))):
+            check_inputs(engine.spec)
         self._runner = runner
         self._chunk = max(limits.prefill_chunk, 2)  # as its profiles
         self._context = context

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from specc.bundle.manifest import EngineSpec
 from specc.errors import SpeccBug
-
-Array: TypeAlias = npt.NDArray[Any]
+from specc.runtime.runners.runner import DTYPES, Array
 
 BLOCK_BYTES: Final = 32 << 20
 """Up to this size tensors share memory: NumPy asks for huge pages under arrays from 4 MiB on, and a call reads every
 cache. Not all share one block, because growing holds a block twice."""
-CACHE_DTYPES: Final[dict[str, type[np.generic]]] = {"f32": np.float32, "f16": np.float16}
 
 
 class HostCaches:
@@ -39,7 +37,7 @@ class HostCaches:
         self._rows = {
             cache.input: (int(shapes[cache.input].shape[1]), int(shapes[cache.input].shape[3])) for cache in spec.caches
         }
-        self._dtype = CACHE_DTYPES[spec.compute_dtype]
+        self._dtype = DTYPES[spec.compute_dtype]
         self.slots = 0
         self.moves = 0
         self.capacity = self._buckets[0]

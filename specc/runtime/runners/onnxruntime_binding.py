@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from specc.bundle.manifest import EngineSpec, TensorSpec
 from specc.errors import SpeccBug
-from specc.runtime.runners.runner import Array, Arrays
-
-DTYPES: Final[dict[str, type[np.generic]]] = {
-    "f32": np.float32,
-    "f16": np.float16,
-    "i64": np.int64,
-    "i32": np.int32,
-    "bool": np.bool_,
-}
+from specc.runtime.runners.runner import DTYPES, Array, Arrays
 
 
 @dataclass

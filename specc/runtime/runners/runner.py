@@ -13,6 +13,15 @@ from specc.bundle.manifest import EngineSpec
 Array: TypeAlias = npt.NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
 
+DTYPES: Final[dict[str, type[np.generic]]] = {
+    "f32": np.float32,
+    "f16": np.float16,
+    "i64": np.int64,
+    "i32": np.int32,
+    "bool": np.bool_,
+}
+"""NumPy's type of each dtype of a manifest that host memory holds."""
+
 
 class TargetRunner(Protocol):
     """A loaded target engine with caches for a number of slots; a call takes a contiguous range of them as its rows."""
@@ -67,7 +76,6 @@ def neutral_inputs(spec: EngineSpec, rows: int, given: Arrays) -> Arrays:
 
     B is `rows`; S and R are those of `input_ids` and `logit_rows`; a dimension of any other name is 1.
     """
-    dtypes = {"i64": np.int64, "i32": np.int32, "f32": np.float32}
     cache_names = {cache.input for cache in spec.caches}
     full = dict(given)
     sizes = {"B": rows} | {
@@ -76,5 +84,5 @@ def neutral_inputs(spec: EngineSpec, rows: int, given: Arrays) -> Arrays:
     for tensor in spec.inputs:
         if tensor.name not in full and tensor.name not in cache_names and tensor.neutral is not None:
             shape = tuple(size if isinstance(size, int) else sizes.get(size, 1) for size in tensor.shape)
-            full[tensor.name] = np.full(shape, tensor.neutral, dtype=dtypes[tensor.dtype])
+            full[tensor.name] = np.full(shape, tensor.neutral, dtype=DTYPES[tensor.dtype])
     return full

@@ -9,21 +9,13 @@ from typing import Final
 import numpy as np
 
 from specc.bundle.manifest import Dimension, TensorDtype, TensorSpec
-from specc.runtime.runners.runner import Array, Arrays
+from specc.runtime.runners.runner import DTYPES, Array, Arrays
 from specc.runtime.runners.tensorrt_library import Bytes
 
 # What CUDA's own allocator aligns to; kernels may assume it of every tensor.
 ALIGNMENT: Final = 256
 
 ITEM_BYTES: Final[dict[TensorDtype, int]] = {"f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "bool": 1}
-
-_NUMPY: Final[dict[TensorDtype, np.dtype[np.generic]]] = {
-    "f32": np.dtype(np.float32),
-    "f16": np.dtype(np.float16),
-    "i64": np.dtype(np.int64),
-    "i32": np.dtype(np.int32),
-    "bool": np.dtype(np.bool_),
-}
 
 
 @dataclass(frozen=True)
@@ -72,7 +64,7 @@ def layout_from_tensors(tensors: Iterable[TensorSpec], sizes: dict[str, int]) ->
     places = []
     offset = 0
     for tensor in tensors:
-        place = Place(tensor.name, offset, _NUMPY[tensor.dtype], shape_from_dimensions(tensor.shape, sizes))
+        place = Place(tensor.name, offset, np.dtype(DTYPES[tensor.dtype]), shape_from_dimensions(tensor.shape, sizes))
         places.append(place)
         offset += -(-max(place.nbytes, 1) // ALIGNMENT) * ALIGNMENT
     return Layout(tuple(places), offset)

@@ -28,7 +28,7 @@ class VendorRow:
         title: as its maker calls it.
         module: the Python module.
         extra: of specc, that brings it.
-        new_context: makes an execution context of an engine; the flag asks for CUDA graphs of the library's own.
+        new_context: makes an execution context of an engine, with CUDA graphs of the library's own where it has them.
         captures_itself: the library captures repeated shapes into CUDA graphs, and nobody else must.
         one_shape: a context keeps the shapes of its first call: a change is reported to leak a module of a plugin's
             kernel (TensorRT issue 4849). Contexts then share the memory that the runner gives them.
@@ -38,19 +38,18 @@ class VendorRow:
     title: str
     module: str
     extra: str
-    new_context: Callable[[Vendor, Vendor, bool], Vendor]
+    new_context: Callable[[Vendor, Vendor], Vendor]
     captures_itself: bool
     one_shape: bool
 
 
-def _rtx_context(trt: Vendor, engine: Vendor, cuda_graphs: bool) -> Vendor:
+def _rtx_context(trt: Vendor, engine: Vendor) -> Vendor:
     config = engine.create_runtime_config()
-    strategies = trt.CudaGraphStrategy
-    config.cuda_graph_strategy = strategies.WHOLE_GRAPH_CAPTURE if cuda_graphs else strategies.DISABLED
+    config.cuda_graph_strategy = trt.CudaGraphStrategy.WHOLE_GRAPH_CAPTURE
     return engine.create_execution_context(config)
 
 
-def _context_without_memory(trt: Vendor, engine: Vendor, _cuda_graphs: bool) -> Vendor:
+def _context_without_memory(trt: Vendor, engine: Vendor) -> Vendor:
     return engine.create_execution_context(trt.ExecutionContextAllocationStrategy.USER_MANAGED)
 
 
@@ -69,13 +68,11 @@ class VendorLibrary:
     Args:
         row: which of the two.
         trt: its module.
-        cuda_graphs: whether executions of repeated shapes may become CUDA graphs.
     """
 
-    def __init__(self, row: VendorRow, trt: Vendor, *, cuda_graphs: bool = True) -> None:
+    def __init__(self, row: VendorRow, trt: Vendor) -> None:
         self._row = row
         self._trt = trt
-        self._cuda_graphs = cuda_graphs
         self._logger = _collecting_logger(trt)
 
     @property
@@ -110,18 +107,17 @@ class VendorLibrary:
                 "an engine is loaded by the version of the library that built it",
                 "install the version that the manifest's toolchain names, or build the bundle again",
             )
-        return VendorEngine(self._row, self._trt, runtime, engine, cuda_graphs=self._cuda_graphs)
+        return VendorEngine(self._row, self._trt, runtime, engine)
 
 
 class VendorEngine:
     """A deserialized engine, with the runtime it needs to stay alive."""
 
-    def __init__(self, row: VendorRow, trt: Vendor, runtime: Vendor, engine: Vendor, *, cuda_graphs: bool) -> None:
+    def __init__(self, row: VendorRow, trt: Vendor, runtime: Vendor, engine: Vendor) -> None:
         self._row = row
         self._trt = trt
         self._runtime = runtime
         self._engine = engine
-        self._cuda_graphs = cuda_graphs
 
     @property
     def tensor_names(self) -> tuple[str, ...]:
@@ -145,26 +141,25 @@ class VendorEngine:
 
     def context(self, profile: int, stream: int, scratch: int) -> Context:
         """Return a new context for one profile."""
-        context = self._row.new_context(self._trt, self._engine, self._cuda_graphs)
+        context = self._row.new_context(self._trt, self._engine)
         if context is None or not context.set_optimization_profile_async(profile, stream):
             raise _refused(self._row, f"a context for profile {profile}")
         if scratch:
             context.set_device_memory(scratch, self.scratch_bytes)
-        return VendorContext(self._row, context, capturable=self._cuda_graphs and not self._row.captures_itself)
+        return VendorContext(self._row, context)
 
 
 class VendorContext:
     """The state of executions under one profile."""
 
-    def __init__(self, row: VendorRow, context: Vendor, *, capturable: bool) -> None:
+    def __init__(self, row: VendorRow, context: Vendor) -> None:
         self._row = row
         self._context = context
-        self._capturable = capturable
 
     @property
     def capturable(self) -> bool:
         """Whether an execution may be captured; not where the library does it, knowing which kernels are compiled."""
-        return self._capturable
+        return not self._row.captures_itself
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> None:
         """State the shape of an input."""
@@ -182,12 +177,11 @@ class VendorContext:
             raise _refused(self._row, "an execution")
 
 
-def vendor_library(engine_format: EngineFormat, *, cuda_graphs: bool = True) -> VendorLibrary:
+def vendor_library(engine_format: EngineFormat) -> VendorLibrary:
     """Return the installed library that loads engines of a format.
 
     Args:
         engine_format: key of VENDOR_ROWS.
-        cuda_graphs: see VendorLibrary.
 
     Raises:
         SpeccError: SPC527 it is not installed.
@@ -203,7 +197,7 @@ def vendor_library(engine_format: EngineFormat, *, cuda_graphs: bool = True) -> 
             "it loads and runs the engines of this bundle",
             f"pip install 'specc[{row.extra}]' cuda-python",
         ) from error
-    return VendorLibrary(row, trt, cuda_graphs=cuda_graphs)
+    return VendorLibrary(row, trt)
 
 
 def _refused(row: VendorRow, what: str) -> SpeccError:

@@ -54,9 +54,7 @@ class Context:
         return self._call("execute", stream)
 
 
-def engine_over(
-    context: Context | None, row: VendorRow = RTX_ROW, *, cuda_graphs: bool = True
-) -> tuple[VendorEngine, list[Any]]:
+def engine_over(context: Context | None, row: VendorRow = RTX_ROW) -> tuple[VendorEngine, list[Any]]:
     made: list[Any] = []
 
     def create(given: Any) -> Context | None:
@@ -72,10 +70,10 @@ def engine_over(
         create_execution_context=create,
     )
     trt = SimpleNamespace(
-        CudaGraphStrategy=SimpleNamespace(WHOLE_GRAPH_CAPTURE="whole", DISABLED="none"),
+        CudaGraphStrategy=SimpleNamespace(WHOLE_GRAPH_CAPTURE="whole"),
         ExecutionContextAllocationStrategy=SimpleNamespace(USER_MANAGED="user"),
     )
-    return VendorEngine(row, trt, None, engine, cuda_graphs=cuda_graphs), made
+    return VendorEngine(row, trt, None, engine), made
 
 
 def test_a_context_of_rtx_captures_by_itself() -> None:
@@ -106,13 +104,6 @@ def test_a_context_of_tensorrt_uses_the_memory_that_it_is_given_and_may_be_captu
     assert strategies == ["user"]
     assert made.capturable
     assert context.calls == [("profile", 1, 7), ("memory", 8192, SCRATCH)]
-
-
-@pytest.mark.parametrize("row", VENDOR_ROWS.values(), ids=VENDOR_ROWS)
-def test_cuda_graphs_can_be_left_out(row: VendorRow) -> None:
-    engine, made = engine_over(Context(), row, cuda_graphs=False)
-    assert not engine.context(0, 7, 0).capturable
-    assert row is TENSORRT_ROW or made[0].cuda_graph_strategy == "none"
 
 
 @pytest.mark.parametrize("row", VENDOR_ROWS.values(), ids=VENDOR_ROWS)
