@@ -18,6 +18,7 @@ from specc.plan.choices import choices_from_recipe
 from specc.plan.make import plan_from_recipe
 from specc.plan.plan import Plan
 from specc.plan.sources import head_from_choice
+from specc.plan.trtllm_disk import with_disk_of_build
 from specc.recipe.load import recipe_from_file
 from specc.recipe.models import DraftChoice, Eagle3Draft, HeadDraft, ModelChoice, ModelDraft
 from specc.recipe.schema import Recipe
@@ -103,7 +104,9 @@ def report_from_evidence(
             skipped.append((rule.name, tuple(unmet)))
         elif draft is not None or not any(need.startswith("draft") or need == "tokenizers" for need in rule.needs):
             ruled += rule.findings(pair)
-    opened = [finding for model in (target, draft) if model is not None for finding in _opened(model, ruled)]
+    opened = [
+        finding for model in (target, draft) if model is not None for finding in _opened(pair.recipe, model, ruled)
+    ]
     # a rule says more about the same thing than the stage that refused it
     codes = {finding.code for finding in ruled}
     planned = [finding_from_error(error) for error in refused if error.code not in codes]
@@ -127,7 +130,7 @@ def _planned(
         return None, [error]
 
 
-def _opened(model: ModelEvidence, ruled: list[Finding]) -> Iterator[Finding]:
+def _opened(recipe: Recipe, model: ModelEvidence, ruled: list[Finding]) -> Iterator[Finding]:
     """Yield what opening a model refused; a head is explained by its own rule, and missing weights are a note."""
     if model.bare:
         held = "no safetensors" if model.unread else "no weights"
@@ -143,4 +146,4 @@ def _opened(model: ModelEvidence, ruled: list[Finding]) -> Iterator[Finding]:
         told = any(finding.code == failure.code and finding.place == str(model.folder) for finding in ruled)
         if told or head or (model.bare and failure.code == "SPC201"):
             continue
-        yield finding_from_error(failure)
+        yield finding_from_error(with_disk_of_build(failure, recipe) if model.role == "target" else failure)

@@ -11,6 +11,7 @@ import huggingface_hub
 import huggingface_hub.errors
 import pytest
 
+from specc.doctor.check import report_from_file
 from specc.errors import SpeccError
 from specc.pipeline import BuildRequest, build
 from specc.progress import silent
@@ -114,6 +115,15 @@ def test_a_shard_that_did_not_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "SPC205", "1 of 3 files of weights are not in the local cache, and --offline is on",
     )  # fmt: skip
     assert f"`hf download {repository}` where there is a network" in caught.fix
+
+
+def test_the_doctor_says_it_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = huggingface_hub.errors.LocalEntryNotFoundError("x")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable(error))
+    report = report_from_file(ROOT / "recipes" / "llama70b-h100-bf16.yaml", (), offline=True)
+    said = [finding.fix.text for finding in report.of("error") if finding.fix is not None]
+    assert ["its build writes 82.0 GB of weights" in text for text in said] == [True, False]
+    assert all("`hf download meta-llama/" in text for text in said)
 
 
 def test_other_back_ends_say_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
