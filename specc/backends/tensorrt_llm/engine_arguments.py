@@ -48,9 +48,15 @@ def build_arguments(plan: TrtllmPlan, limits: LimitsSpec, role: str) -> list[str
 
 
 def run_arguments(plan: TrtllmPlan) -> list[str]:
-    """Return the command of TensorRT-LLM's examples/run.py, without a prompt."""
+    """Return the command of TensorRT-LLM's examples/run.py, without a prompt.
+
+    One process starts those of the GPUs itself where it drafts, a second model or n-grams alike.
+
+    Source: examples of TensorRT-LLM, run_dtm_ngram.py, which makes its runners with `is_orchestrator_mode`.
+    """
     target = plan.target.world_size
-    launch = ["mpirun", "-n", "1" if plan.draft is not None else str(target), "--allow-run-as-root"]
+    speculates = plan.speculation.kind != "none"
+    launch = ["mpirun", "-n", "1" if speculates else str(target), "--allow-run-as-root"]
     command = [
         *launch, "python3", "examples/run.py", "--engine_dir", ENGINE.format(role="target"),
         "--tokenizer_dir", f"{CHECKPOINT.format(role='target')}/huggingface", "--kv_cache_enable_block_reuse",

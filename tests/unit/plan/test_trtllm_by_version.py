@@ -161,5 +161,6 @@ def test_the_engine_flow(version: str, kind: str) -> None:
     run = " ".join(commands["run"])
     assert ("--draft_target_model_config [4,[0],[0,1,2,3],False]" in run) == (kind == "model")
     assert ("--ngram_config [4,3,[0,1,2,3]]" in run) == (kind == "ngram")
+    assert run.startswith(f"mpirun -n {4 if kind == 'none' else 1} ")  # one orchestrator where it drafts
     assert "--use_paged_context_fmha enable" in target
     assert "--kv_cache_enable_block_reuse" in run
