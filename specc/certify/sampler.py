@@ -20,13 +20,23 @@ from specc.certify.chi_square import chi_square_tail
 from specc.certify.logits import LogitsEngine
 from specc.certify.parity import Ids, ParityCell
 from specc.speculation.noise import Float32Array, Int64Array
-from specc.speculation.sampling import kept_candidates, near_ties, sampling_rows, scaled_logits, target_picks
+from specc.speculation.sampling import (
+    SamplingRows,
+    kept_candidates,
+    loosely_kept,
+    near_ties,
+    sampling_rows,
+    scaled_logits,
+    target_picks,
+)
 
 Float64Array: TypeAlias = npt.NDArray[np.float64]
 
 FALSE_ALARM: Final = 1e-6
 MOST_BINS: Final = 16
 LEAST_IN_A_BIN: Final = 10
+IMPOSSIBLE: Final = 1 + 1e-9
+"""Places above it are of picks that the law excludes."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,8 @@ def check_sampler(sampled: Sampled, logits: LogitsEngine, *, candidates: int, ep
         sampled: the picks.
         logits: of the target.
         candidates: of truncated sampling (manifest).
-        epsilon: gap of the two best values under which a step is near a tie.
+        epsilon: gap of the two best values under which a step is near a tie. A pick that only logits so near to these
+            keep is left out of the law.
     """
     cell, fixed = sampled.cell, sampled.fixed
     steps = [
@@ -80,7 +91,8 @@ def check_sampler(sampled: Sampled, logits: LogitsEngine, *, candidates: int, ep
             continue
         ids = [*step.prompt, *step.picks[:-1]]
         rows = logits.after(ids, len(step.prompt) - 1)  # [n, V]
-        places.append(places_in_law(rows, picks, step.cell, candidates, rng.random(len(picks))))
+        in_law = places_in_law(rows, picks, step.cell, candidates, rng.random(len(picks)))
+        places.append(in_law[(in_law <= IMPOSSIBLE) | ~_at_the_edge(rows, picks, step.cell, candidates, epsilon)])
         total += len(picks)
         if fixed:
             wrong, excused = _against_oracle(rows, picks, step, candidates, epsilon)
@@ -118,7 +130,7 @@ def places_in_law(
         Probability of all more probable ids (equal ones by lower id) plus blur times that of the pick; above 1 for a
         pick that the law excludes.
     """
-    rows = sampling_rows(np.zeros(1, dtype=np.int64), cell.temperature, cell.top_k, cell.top_p, cell.min_p)
+    rows = _law_rows(cell)
     kept = kept_candidates(logits[None], rows, candidates)[0]
     z = scaled_logits(logits[None], rows.temperature)[0].astype(np.float64)
     weights = np.where(kept, np.exp(z), 0.0)
@@ -138,11 +150,26 @@ def uniformity(places: Float64Array) -> tuple[float, int]:
     bins = min(MOST_BINS, len(places) // LEAST_IN_A_BIN)
     if bins < 2:
         return 0.0, 0
-    impossible = int((places > 1 + 1e-9).sum())
+    impossible = int((places > IMPOSSIBLE).sum())
     counts = np.bincount(np.minimum((places * bins).astype(np.int64), bins - 1), minlength=bins)
     expected = len(places) / bins
     statistic = float(((counts - expected) ** 2 / expected).sum())
     return (statistic + impossible * len(places), bins - 1)
+
+
+def _at_the_edge(
+    logits: Float32Array, picks: Int64Array, cell: ParityCell, candidates: int, epsilon: float
+) -> npt.NDArray[np.bool_]:
+    """Return the picks that truncation may have kept where the engine's own logits were a little different, bool [n].
+
+    Logits are computed anew here, in calls of other sizes: where those differ, so does what is at the edge.
+    """
+    kept = loosely_kept(logits[None], _law_rows(cell), candidates, epsilon)[0]
+    return np.asarray(np.take_along_axis(kept, picks[:, None], axis=-1)[:, 0], dtype=np.bool_)
+
+
+def _law_rows(cell: ParityCell) -> SamplingRows:
+    return sampling_rows(np.zeros(1, dtype=np.int64), cell.temperature, cell.top_k, cell.top_p, cell.min_p)
 
 
 def _against_oracle(

@@ -152,18 +152,24 @@ def near_ties(
     pick = target_picks(logits, sampling, positions, candidates)
     greedy = greedy_rows(sampling)[:, None]
     z = scaled_logits(logits, sampling.temperature)
-    loose = kept_candidates(logits, _moved(sampling, np.float32(epsilon)), candidates)
     strict = kept_candidates(logits, _moved(sampling, np.float32(-epsilon)), candidates)
-    last_kept = np.where(loose, z, np.float32(np.inf)).min(axis=-1, keepdims=True)
     first_dropped = np.where(strict, np.float32(-np.inf), z).max(axis=-1)
-    may_be_kept = loose | (z > last_kept - np.float32(epsilon))
     perturbed = z + _target_noise(sampling, positions, logits.shape[-1])
-    values = np.where(greedy[..., None], logits, np.where(may_be_kept, perturbed, np.float32(-np.inf)))
+    kept = loosely_kept(logits, sampling, candidates, epsilon)
+    values = np.where(greedy[..., None], logits, np.where(kept, perturbed, np.float32(-np.inf)))
     own = pick.ids[..., None]
     rivals = values > np.take_along_axis(values, own, axis=-1) - np.float32(epsilon)
     np.put_along_axis(rivals, own, values=False, axis=-1)
     may_be_dropped = np.take_along_axis(z, own, axis=-1)[..., 0] - np.float32(epsilon) < first_dropped
     return np.asarray(rivals.any(axis=-1) | (~greedy & may_be_dropped), dtype=np.bool_)
+
+
+def loosely_kept(logits: Float32Array, sampling: SamplingRows, candidates: int, epsilon: float) -> BoolArray:
+    """Return the ids that truncation keeps, or may keep of logits that differ by less than `epsilon`, bool [B,R,V]."""
+    z = scaled_logits(logits, sampling.temperature)
+    loose = kept_candidates(logits, _moved(sampling, np.float32(epsilon)), candidates)
+    last_kept = np.where(loose, z, np.float32(np.inf)).min(axis=-1, keepdims=True)
+    return np.asarray(loose | (z > last_kept - np.float32(epsilon)), dtype=np.bool_)
 
 
 def near_sums(

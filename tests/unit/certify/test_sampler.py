@@ -97,6 +97,34 @@ def test_places_are_those_of_the_law_written_a_second_time(seed, name):
     assert place == pytest.approx(before + blur[0] * law[pick] if law[pick] > 0 else 2.0, abs=1e-6)
 
 
+def test_picks_that_rounding_alone_keeps_do_not_break_the_law():
+    """An engine whose logits differ by up to `epsilon` keeps other ids at the edge of the truncation."""
+    cell, epsilon = CELLS["truncated"], 0.5
+    prompts, made = [], []
+    for index in range(12):
+        own, prompt = cell.of_prompt(index), [index, 1, 2]
+        rows = sampling_rows(np.array([own.seed]), own.temperature, own.top_k, own.top_p, own.min_p)
+        logits = KnownLogits().after([*prompt, *[0] * 39], 2)
+        logits += np.random.default_rng(100 + index).uniform(-epsilon, epsilon, logits.shape).astype(np.float32) / 2
+        positions = len(prompt) + np.arange(40)[None]
+        prompts.append(prompt)
+        made.append(target_picks(logits[None], rows, positions, CANDIDATES).ids[0].tolist())
+    sampled = Sampled(cell, "ar", prompts, made, fixed=True)
+    strict, aware = (
+        check_sampler(sampled, KnownLogits(), candidates=CANDIDATES, epsilon=gap) for gap in (1e-3, epsilon)
+    )
+    assert strict.p_value < FALSE_ALARM  # of the same logits such picks were impossible
+    assert aware.p_value > 1e-3
+    assert aware.differing == aware.near_ties > 0
+
+
+def test_picks_that_no_rounding_keeps_still_break_the_law():
+    cell = CELLS["truncated"]
+    prompts, made = steps_of(cell, sampler_cell=CELLS["plain"])  # nothing is truncated
+    sampled = Sampled(cell, "ar", prompts, made, fixed=True)
+    assert check_sampler(sampled, KnownLogits(), candidates=CANDIDATES, epsilon=0.1).p_value < FALSE_ALARM
+
+
 def test_few_places_are_no_test():
     assert uniformity(np.full(19, 0.5)) == (0.0, 0)
     assert uniformity(np.linspace(0, 0.999, 20))[1] == 1
