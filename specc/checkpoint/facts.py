@@ -118,6 +118,11 @@ class ScaleFacts:
     attn_logit_softcapping: float | None = None
     final_logit_softcapping: float | None = None
 
+    @property
+    def plain_logits(self) -> bool:
+        """Whether the logits are the head's product as it is."""
+        return (self.logits_scaling, self.final_logit_softcapping) == (1.0, None)
+
 
 @dataclass(frozen=True)
 class ExpertFacts:

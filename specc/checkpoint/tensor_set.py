@@ -30,6 +30,11 @@ LAYER_NORMS: Final[dict[str, tuple[str, ...]]] = {
 """Names of a layer's norms by `NormFacts.placement`."""
 
 
+def head_name(facts: ModelFacts) -> str:
+    """Return the canonical name of the matrix that gives logits: the embedding where it is tied to the head."""
+    return EMBEDDING if facts.tie_word_embeddings else HEAD
+
+
 def has_bias(headers: Mapping[str, TensorHeader], projections: tuple[str, ...]) -> bool:
     """Return whether any layer has a bias tensor for one of the projections, as `self_attn.q_proj`."""
     endings = tuple(f".{projection}.bias" for projection in projections)

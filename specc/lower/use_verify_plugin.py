@@ -63,8 +63,7 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
 
 def logits_read(facts: ModelFacts, graph: GraphPlan) -> tuple[LogitsDtype, int]:
     """Return dtype and width of the logits that kernels of a target graph read: of the head's result, if it is they."""
-    scales = facts.scales
-    if (scales.logits_scaling, scales.final_logit_softcapping) == (1.0, None):
+    if facts.scales.plain_logits:
         return graph.compute_dtype, facts.vocab_size
     return "f32", facts.emitted_vocab_size
 

@@ -11,7 +11,7 @@ from typing import Final
 from specc.bundle.manifest import HeadLowering, LimitsSpec
 from specc.catalog.head_timings import HeadTiming, head_timing
 from specc.checkpoint.facts import ModelFacts
-from specc.checkpoint.tensor_set import EMBEDDING, HEAD
+from specc.checkpoint.tensor_set import head_name
 from specc.errors import SpeccError
 from specc.plan.plan import GraphPlan
 from specc.recipe.schema import Recipe
@@ -68,15 +68,13 @@ def head_from_recipe(
 
 def obstacle(facts: ModelFacts, graph: GraphPlan) -> str | None:
     """Return why one kernel cannot serve a target graph, in words; None where it can."""
-    head = EMBEDDING if facts.tie_word_embeddings else HEAD
-    scales = facts.scales
     reasons = {
         "native operators verify": graph.verification == "native",
         f"acceptance {graph.acceptance} reads the logits more than once": graph.acceptance != "greedy",
         f"features {', '.join(graph.features)} need the logits": bool(graph.features),
         f"it multiplies in f16 and bf16, not {graph.compute_dtype}": graph.compute_dtype == "f32",
-        "the head is quantized": graph.weight_row(head) is not None,
-        "logits are scaled or capped": (scales.logits_scaling, scales.final_logit_softcapping) != (1.0, None),
+        "the head is quantized": graph.weight_row(head_name(facts)) is not None,
+        "logits are scaled or capped": not facts.scales.plain_logits,
         f"hidden size {facts.hidden_size} is no multiple of {ALIGNED}": facts.hidden_size % ALIGNED != 0,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)

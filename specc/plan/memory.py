@@ -226,10 +226,8 @@ def _logits(demand: Demand, model: ModelDemand, rows: int) -> Iterator[MemoryIte
 
 def _logit_dtypes(demand: Demand, model: ModelDemand) -> tuple[str, ...]:
     """Return in which dtypes the target's logits stand in memory where kernels judge them: they read the head's own."""
-    scales = model.facts.scales
-    if (scales.logits_scaling, scales.final_logit_softcapping) != (1.0, None):
-        return (model.compute_dtype, "f32")
-    return (model.compute_dtype, "f32") if demand.keeps_float_logits else (model.compute_dtype,)
+    floats = demand.keeps_float_logits or not model.facts.scales.plain_logits
+    return (model.compute_dtype, "f32") if floats else (model.compute_dtype,)
 
 
 def _activations(demand: Demand, model: ModelDemand, capacity: int, rows: int) -> MemoryItem:

@@ -11,7 +11,7 @@ from specc.catalog.capabilities import BACKENDS
 from specc.catalog.schemes import SCHEMES
 from specc.catalog.weight_formats import ELEMENT_BITS, WeightFormat
 from specc.checkpoint.facts import ModelFacts
-from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
+from specc.checkpoint.tensor_set import EMBEDDING, HEAD, head_name, shapes_from_facts
 
 ProductElement: TypeAlias = Literal["f32", "int8", "int4"]
 ProductPart: TypeAlias = Literal["body", "expert", "head"]
@@ -55,7 +55,7 @@ def products_from_facts(facts: ModelFacts, format_of: FormatOf) -> tuple[Product
     """
     sizes: dict[tuple[str, str, WeightFormat | None], tuple[ProductPart, int, int]] = {}
     for name, shape in shapes_from_facts(facts):
-        part = _part(name, shape, tied=facts.tie_word_embeddings)
+        part = _part(name, shape, head_name(facts))
         if part is None:
             continue
         parent, projection = name.rsplit(".", 2)[0], name.rsplit(".", 2)[1]
@@ -93,10 +93,10 @@ def product_element(form: WeightFormat | None) -> ProductElement:
     return "int4" if ELEMENT_BITS[form.element] == ELEMENT_BITS["int4"] else "int8"
 
 
-def _part(name: str, shape: tuple[int, ...], *, tied: bool) -> ProductPart | None:
+def _part(name: str, shape: tuple[int, ...], head: str) -> ProductPart | None:
     """Return what a weight is multiplied for; None of one that is not."""
-    if name in (EMBEDDING, HEAD):
-        return "head" if name == HEAD or tied else None
-    if len(shape) == 1:
+    if name == head:
+        return "head"
+    if name == EMBEDDING or len(shape) == 1:
         return None
     return "expert" if ".mlp.experts." in name else "body"

@@ -10,7 +10,7 @@ from specc.catalog.dtypes import DTYPES
 from specc.catalog.gpus import PeakDtype
 from specc.catalog.schemes import PLAIN, plain_bits, weight_bits
 from specc.checkpoint.facts import ModelFacts
-from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
+from specc.checkpoint.tensor_set import EMBEDDING, head_name, shapes_from_facts
 from specc.plan.products import FormatOf, Products, product_element, products_from_facts, usual_format
 
 ARITHMETIC: Final[dict[str, PeakDtype]] = {
@@ -91,7 +91,7 @@ def shape_from_facts(facts: ModelFacts, scheme: str, cache_dtype: str, format_of
         count = math.prod(shape)
         if ".mlp.experts." in name:
             expert_weights += count
-        elif name == HEAD or (name == EMBEDDING and facts.tie_word_embeddings):
+        elif name == head_name(facts):
             head += count
         elif name != EMBEDDING and len(shape) > 1:
             body += count

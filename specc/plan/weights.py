@@ -14,7 +14,7 @@ from specc.catalog.dtypes import DTYPES
 from specc.catalog.schemes import PLAIN, SCHEMES, WeightClass, bits_by_class
 from specc.catalog.weight_formats import CALIBRATED_METHODS, ELEMENT_BITS, WeightFormat
 from specc.checkpoint.facts import ModelFacts
-from specc.checkpoint.tensor_set import EMBEDDING, HEAD, shapes_from_facts
+from specc.checkpoint.tensor_set import EMBEDDING, HEAD, head_name, shapes_from_facts
 from specc.errors import SpeccError
 from specc.plan.elements import WEIGHT_CLASSES, weight_class
 from specc.plan.plan import GraphPlan, WeightRow, weight_row
@@ -64,7 +64,7 @@ def weights_from_choice(model: QuantizedModel) -> tuple[WeightRow, ...]:
     rows: list[WeightRow] = []
     for key, choice in model.choice.overrides.items():
         rows.append(_overridden(model, key, choice, shapes))
-    head = EMBEDDING if model.facts.tie_word_embeddings else HEAD
+    head = head_name(model.facts)
     stated = model.choice.scheme
     if model.support.head is not None:
         rows.append(_row(model, head, SchemeChoice(name=model.support.head), shapes, ("scheme",)))
@@ -102,7 +102,7 @@ def _is_matrix(name: str) -> bool:
 def _overridden(model: QuantizedModel, key: str, choice: SchemeChoice, shapes: Shapes) -> WeightRow:
     last = model.facts.num_hidden_layers - 1
     classes = {
-        "head": EMBEDDING if model.facts.tie_word_embeddings else HEAD,
+        "head": head_name(model.facts),
         "embedding": EMBEDDING,
         "first_layer": LAYERS.replace(".*", ".0.*"),
         "last_layer": LAYERS.replace(".*", f".{last}.*"),
