@@ -114,7 +114,7 @@ def test_the_plan_counts_the_weights_once_more_and_says_whether_it_pays(
 
 @pytest.mark.slow
 def test_a_whole_step_is_built_for_a_gpu_on_a_machine_without(folder: Path) -> None:
-    bundle = build(folder, "rtx", "whole", gpu="rtx-4090", more="backend: tensorrt-rtx")
+    bundle = build(folder, "rtx", "whole", gpu="rtx-4090", more="backend: tensorrt-rtx\nacceptance: greedy")
     manifest = open_bundle(bundle, "full")
     engines = {(engine.role, engine.variant): engine for engine in manifest.engines}
     assert set(engines) == {("target", "main"), ("draft", "main"), ("target", "whole")}
