@@ -72,8 +72,22 @@ def call(mode: str, case: Case, rng: np.random.Generator, dtype: str = "f32", le
     return logits.astype(DTYPES[dtype]).astype(np.float32), inputs
 
 
+def outputs_of(found: Any, logits: Any, inputs: Arrays) -> Arrays:
+    """Return the outputs of a lowering, made by no more programs than a case may have."""
+    made = dict(zip(VERIFY_OUTPUTS, found.run(list(VERIFY_OUTPUTS), {"logits": logits, **inputs}), strict=True))
+    if isinstance(found, KernelChain):
+        assert found.programs <= MOST_PROGRAMS
+        found.programs = 0
+    return made
+
+
 def differing(found: Any, mode: str, logits: Any, inputs: Arrays, candidates: int) -> tuple[int, int]:
     """Return how many sequences differ from the oracle away from rounding, and how many are near it."""
+    return compared(outputs_of(found, logits, inputs), mode, logits, inputs, candidates)
+
+
+def compared(made: Arrays, mode: str, logits: Any, inputs: Arrays, candidates: int) -> tuple[int, int]:
+    """Return the same of outputs that were made."""
     if mode == "rejection":
         judged = judged_step(logits, inputs, candidates, REJECTION, epsilon=EPSILON)
         outputs, near = judged.outputs, judged.near
@@ -84,12 +98,9 @@ def differing(found: Any, mode: str, logits: Any, inputs: Arrays, candidates: in
         near = near_sums(logits, sampling, step.positions, candidates, EPSILON).any(axis=1)
         near &= sampling.temperature > 0  # greedy rows are exact
     wrong = np.zeros(len(near), dtype=bool)
-    for name, got in zip(VERIFY_OUTPUTS, found.run(list(VERIFY_OUTPUTS), {"logits": logits, **inputs}), strict=True):
+    for name, got in made.items():
         assert got.dtype == np.int64
         wrong |= (got != outputs[name]).reshape(len(wrong), -1).any(axis=1)
-    if isinstance(found, KernelChain):
-        assert found.programs <= MOST_PROGRAMS
-        found.programs = 0
     return int((wrong & ~near).sum()), int(near.sum())
 
 
@@ -162,12 +173,11 @@ def test_minus_infinity_is_not_picked(mode: str, lowering: str, dtype: str) -> N
         masked = np.full_like(logits, -np.inf)
         masked[..., allowed] = logits[..., allowed]
         inputs["num_tokens"] = inputs["logit_rows"][:, -1] + 1
-        (tokens,) = found.run(["tokens"], {"logits": masked, **inputs})
+        made = outputs_of(found, masked, inputs)
+        tokens = made["tokens"]
         assert set(tokens[tokens >= 0].tolist()) <= set(allowed)
         assert tokens[0, 0] >= 0
-        if isinstance(found, KernelChain):
-            found.programs = 0
-        assert differing(found, mode, masked, inputs, case.candidates)[0] == 0
+        assert compared(made, mode, masked, inputs, case.candidates)[0] == 0
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN slice encountered", "ignore:invalid value encountered")
