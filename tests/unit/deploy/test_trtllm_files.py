@@ -282,6 +282,23 @@ def test_the_readme_has_ten_lines_and_names_files_that_are_there(recipe: Path, t
     named = {word.strip("`,;.:()").removesuffix("'s") for word in text.replace("`", " ").split() if "deploy/" in word}
     assert named
     assert not [name for name in named if not (folder / name).is_file()]
+    assert "SPECULATION=off" in text
+
+
+@pytest.mark.parametrize("flow", ["serve", "engine"])
+def test_the_readme_of_a_bundle_without_drafts_speaks_of_none(recipe: Path, tmp_path: Path, flow: str) -> None:
+    text = (bundle(recipe, tmp_path, flow, "1.2.1", "draft=none", "gamma=0") / "README.md").read_text()
+    assert "without drafts" in text.splitlines()[2]
+    assert [line.split(".")[0] for line in text.splitlines()[4:]] == [str(number) for number in range(1, 11)]
+    assert "SPECULATION" not in text
+    assert "drafted and verified" not in text
+
+
+def test_ngrams_are_said_to_stay_out_of_triton(recipe: Path, tmp_path: Path) -> None:
+    """Its BLS model drafts with a second engine alone."""
+    said = "there nothing is drafted"
+    assert said in (bundle(recipe, tmp_path / "n", "engine", "1.2.1", "draft={kind: ngram}") / "README.md").read_text()
+    assert said not in (bundle(recipe, tmp_path / "m", "engine") / "README.md").read_text()
 
 
 @pytest.mark.skipif(shellcheck() is None, reason="shellcheck is not installed; bash -n read the scripts")
