@@ -19,6 +19,8 @@ REPORT_FILE: Final = "report.html"
 SCHEMA_VERSION: Final = 1
 ABI_MAJOR: Final = 1
 ABI_MINOR: Final = 4
+DRAFT_PREFIX: Final = "draft_"
+"""Of the draft's own tensors in an engine of the variant `whole`."""
 
 TensorDtype: TypeAlias = Literal["f32", "f16", "bf16", "i64", "i32", "bool"]
 Dimension: TypeAlias = int | str

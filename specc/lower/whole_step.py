@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from specc.bundle.manifest import CacheSpec, Dimension, EngineVariant, TensorSpec
+from specc.bundle.manifest import DRAFT_PREFIX, CacheSpec, Dimension, EngineVariant, TensorSpec
 from specc.bundle.record import text_from_record
 from specc.errors import SpeccBug
 from specc.graph.builder import DOMAIN, IR_VERSION, OPSET, Builder, declared
@@ -24,7 +24,6 @@ from specc.lower.place import Place
 from specc.lower.stored_weights import refused_by_disk
 from specc.plan.plan import Plan
 
-DRAFT_PREFIX: Final = "draft_"
 # Between the draft's names and a dot-separated name of a value or node.
 _NAME_PREFIX: Final = "draft."
 _MADE: Final = ("input_ids", "num_tokens", "logit_rows", "q_ids", "q_probs")

@@ -54,7 +54,7 @@ def test_a_call_writes_its_rows_in_the_runners_own_memory_and_no_others(runner: 
 def test_the_engine_returns_the_very_memory_it_was_given(runner: OnnxRuntimeRunner) -> None:
     runner.reserve(2, 64)
     step(runner, ids_of(2, 3), [0, 0])
-    (bound,) = runner._bindings.values()
+    (bound,) = runner._bindings._bindings.values()
     assert bound.in_place
     returned = [value.data_ptr() for value in bound.binding.get_outputs()[: len(runner.spec.caches)]]
     assert returned == [runner.caches.arrays[cache.input].ctypes.data for cache in runner.spec.caches]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,13 +11,11 @@ from specc.bundle.manifest import EngineSpec
 from specc.errors import SpeccError
 from specc.runtime.runners.caches import HostCaches
 from specc.runtime.runners.huge_pages import huge_pages_under_new_memory
-from specc.runtime.runners.onnxruntime_binding import CacheBinding, bound_caches, check_inputs, check_room
+from specc.runtime.runners.onnxruntime_binding import CacheBinding, KeptBindings, bound_caches, check_inputs, check_room
 from specc.runtime.runners.runner import Arrays
 
 # Dimensions that only some engines have: where their size is read.
 OTHER_SIZES: Final = (("R", "logit_rows", 1), ("Kq", "q_ids", 2))
-# Bindings of recently used ranges of slots; a scheduler alternates between a few.
-KEPT_BINDINGS: Final = 8
 
 
 class OnnxRuntimeRunner:
@@ -38,7 +35,7 @@ class OnnxRuntimeRunner:
         self.session = session
         self._owns_caches = caches is None
         self._caches = caches or HostCaches(spec)
-        self._bindings: OrderedDict[tuple[int, int, int], CacheBinding] = OrderedDict()
+        self._bindings = KeptBindings()
         cache_inputs = {cache.input for cache in spec.caches}
         cache_outputs = {cache.output for cache in spec.caches}
         self._inputs = tuple(tensor for tensor in spec.inputs if tensor.name not in cache_inputs)
@@ -92,14 +89,10 @@ class OnnxRuntimeRunner:
         return sizes
 
     def _bound(self, first_slot: int, rows: int) -> CacheBinding:
-        key = (first_slot, rows, self._caches.moves)
-        if key in self._bindings:
-            self._bindings.move_to_end(key)
-            return self._bindings[key]
-        self._bindings[key] = bound_caches(self.session, self._spec, self._caches.arrays, first_slot, rows)
-        if len(self._bindings) > KEPT_BINDINGS:
-            self._bindings.popitem(last=False)
-        return self._bindings[key]
+        return self._bindings.kept(
+            (first_slot, rows, self._caches.moves),
+            lambda: bound_caches(self.session, self._spec, self._caches.arrays, first_slot, rows),
+        )
 
 
 def onnxruntime_runner(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from specc.bundle.manifest import EngineSpec, TensorSpec
 from specc.errors import SpeccBug
 from specc.runtime.runners.runner import DTYPES, Array, Arrays
+
+KEPT_BINDINGS: Final = 8
 
 
 @dataclass
@@ -72,6 +75,26 @@ class CacheBinding:
             array = self.held[tensor.name] = np.empty(shape, dtype=DTYPES[tensor.dtype])
             bind(tensor.name, "cpu", 0, DTYPES[tensor.dtype], shape, array.ctypes.data)
         return array
+
+
+class KeptBindings:
+    """Bindings of the ranges of slots that were used last, of which a scheduler alternates between a few."""
+
+    def __init__(self) -> None:
+        self._bindings: OrderedDict[tuple[int, ...], CacheBinding] = OrderedDict()
+
+    def kept(self, key: tuple[int, ...], made: Callable[[], CacheBinding]) -> CacheBinding:
+        """Return the binding of a key: slots, and how often the memory of the caches was made anew."""
+        if key not in self._bindings:
+            self._bindings[key] = made()
+            if len(self._bindings) > KEPT_BINDINGS:
+                self._bindings.popitem(last=False)
+        self._bindings.move_to_end(key)
+        return self._bindings[key]
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._bindings.clear()
 
 
 def bound_caches(

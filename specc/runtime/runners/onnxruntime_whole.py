@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from specc.bundle.manifest import EngineSpec
+from specc.bundle.manifest import DRAFT_PREFIX, EngineSpec
 from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner, new_session
-from specc.runtime.runners.onnxruntime_binding import CacheBinding, bound_caches, check_inputs, check_room
+from specc.runtime.runners.onnxruntime_binding import CacheBinding, KeptBindings, bound_caches, check_inputs, check_room
 from specc.runtime.runners.runner import Arrays
-
-DRAFT_PREFIX: Final = "draft_"
-# Its caches are bound anew when a range of slots or the memory of a cache changes; a scheduler alternates between few.
-KEPT_BINDINGS: Final = 8
 
 
 class OnnxRuntimeWholeRunner:
@@ -34,7 +30,7 @@ class OnnxRuntimeWholeRunner:
         self._spec = spec
         self._session = session
         self._target, self._draft = target, draft
-        self._bindings: dict[tuple[int, ...], CacheBinding] = {}
+        self._bindings = KeptBindings()
         names = {cache.input for cache in spec.caches} | {cache.output for cache in spec.caches}
         self._inputs = tuple(tensor for tensor in spec.inputs if tensor.name not in names)
         self._outputs = tuple(tensor for tensor in spec.outputs if tensor.name not in names)
@@ -76,13 +72,12 @@ class OnnxRuntimeWholeRunner:
 
     def _bound(self, first_slot: int, rows: int) -> CacheBinding:
         target, draft = self._target.caches, self._draft.caches
-        key = (first_slot, rows, target.moves, draft.moves)
-        if key not in self._bindings:
-            if len(self._bindings) >= KEPT_BINDINGS:
-                self._bindings.pop(next(iter(self._bindings)))
+
+        def made() -> CacheBinding:
             arrays = target.arrays | {f"{DRAFT_PREFIX}{name}": array for name, array in draft.arrays.items()}
-            self._bindings[key] = bound_caches(self._session, self._spec, arrays, first_slot, rows)
-        return self._bindings[key]
+            return bound_caches(self._session, self._spec, arrays, first_slot, rows)
+
+        return self._bindings.kept((first_slot, rows, target.moves, draft.moves), made)
 
 
 def onnxruntime_whole_runner(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from specc.bundle.manifest import EngineSpec, TensorSpec
+from specc.bundle.manifest import DRAFT_PREFIX, EngineSpec, TensorSpec
 from specc.errors import SpeccBug
 from specc.runtime.runners.runner import Arrays
 from specc.runtime.runners.tensorrt_calls import (
@@ -26,8 +26,6 @@ from specc.runtime.runners.tensorrt_library import Context, Device, TensorRtLibr
 CAPTURE_AFTER: Final = 3
 # Prepared calls kept; each is small, but a CUDA graph holds device memory.
 PREPARED_CALLS: Final = 64
-# What the cache names of a draft begin with in an engine that has the target's as well.
-DRAFT_PREFIX: Final = "draft_"
 
 
 @dataclass
