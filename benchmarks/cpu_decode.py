@@ -185,6 +185,9 @@ def main() -> None:
     parser.add_argument("action", choices=("prepare", "measure", "batch"))
     parser.add_argument("--peers", type=Path, default=Path("build/peers"))
     parser.add_argument("--bundle", type=Path, action="append", default=[])
+    parser.add_argument(
+        "--cmake", action="append", default=[], help="options of llama.cpp's build: --cmake=-DNAME=VALUE"
+    )
     parser.add_argument("--only", action="append", default=[], help="names of rows; all by default")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--prompts", type=int, default=10, help="copying prompts, at most")
@@ -196,7 +199,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("build/cpu_decode.json"))
     options = parser.parse_args()
     if options.action == "prepare":
-        prepare(options.peers.absolute(), LLAMACPP, GGUF)
+        prepare(options.peers.absolute(), LLAMACPP, GGUF, options.cmake)
     else:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         {"measure": measure, "batch": batched}[options.action](options)

