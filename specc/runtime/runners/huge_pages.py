@@ -9,7 +9,6 @@ or the system is another, all stays as it is: no value depends on it.
 from __future__ import annotations
 
 import ctypes
-import mmap
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,9 +19,9 @@ MAPS: Final = Path("/proc/self/maps")
 SETTING: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PAGE_BYTES: Final = 2 << 20
 """Of a huge page; where the processor's are larger, the kernel refuses what does not fill one."""
-MADV_HUGEPAGE: Final = getattr(mmap, "MADV_HUGEPAGE", 14)
+MADV_HUGEPAGE: Final = 14
 MADV_COLLAPSE: Final = 25
-"""Of linux/mman.h; Python's `mmap` has no name for it yet."""
+"""Both of linux/mman.h; Python's `mmap` has no name for the second yet, and on other systems for neither."""
 
 
 class AddressRange(NamedTuple):
