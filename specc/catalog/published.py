@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from specc.catalog.sizes import size_text
+
 HUB_CACHE: Final = "models--"
 """What begins a repository's folder in the hub library's cache."""
 
@@ -58,7 +60,7 @@ def repository_of(uri: str) -> str | None:
 def download_text(repository: str) -> str:
     """Return how much a repository takes on the disk, in words; empty where it is not known."""
     model = PUBLISHED.get(repository)
-    return "" if model is None else f"; it takes {gigabytes(model.nbytes)} on the disk"
+    return "" if model is None else f"; it takes {size_text(model.nbytes)} on the disk"
 
 
 def fill_text(folder: str) -> str:
@@ -70,8 +72,3 @@ def fill_text(folder: str) -> str:
     known = repository_of(folder)
     command = f"`hf download {known or 'ORG/NAME'} --local-dir {shlex.quote(folder)}`"
     return f"{command} fills it{'' if known is None else download_text(known)}"
-
-
-def gigabytes(nbytes: int) -> str:
-    """Return a size as messages state it."""
-    return f"{nbytes / 1e9:.1f} GB"

@@ -15,6 +15,7 @@ from specc.certify.prompt_file import PromptInput, ids_from_input
 from specc.runtime.request import prompt_from_ids
 from specc.runtime.session import Session
 
+RANDOM_PROMPTS: Final = 6
 BUNDLED_PROMPTS: Final[tuple[str, ...]] = (
     "Repeat the following words and change every apple to a pear: apple, plum, apple, fig, apple, lime, apple.\n",
     "The quick brown fox jumps over the lazy dog. The quick brown fox jumps over the lazy dog. The quick brown",
@@ -55,18 +56,16 @@ def prompt_ids(session: Session, prompts: Sequence[PromptInput] | None) -> list[
     return [ids if index % 2 else ids[:drafted] for index, ids in enumerate(made)]
 
 
-def random_prompts(vocab_size: int, longest: int, count: int = 6, seed: int = 0) -> list[list[int]]:
+def random_prompts(vocab_size: int, longest: int) -> list[list[int]]:
     """Return prompts of random token ids, for bundles without a tokenizer: half of them repeat themselves.
 
     Args:
         vocab_size: ids are below it.
         longest: most tokens of a prompt, at least 1.
-        count: how many prompts.
-        seed: of the ids.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     prompts = []
-    for index in range(count):
+    for index in range(RANDOM_PROMPTS):
         length = int(rng.integers(1, min(longest, 48) + 1))
         period = max(1, length // 4) if index % 2 == 0 else length
         passage = rng.integers(0, vocab_size, period)

@@ -16,20 +16,18 @@ _SCALES: Final[dict[Unit, tuple[tuple[float, str], ...]]] = {
 }
 
 
-def lines_from_comparison(comparison: Comparison, width: int = WIDTH) -> list[str]:
+def lines_from_comparison(comparison: Comparison) -> list[str]:
     """Return the lines: what changed, then its effects, then notes; a part without a difference is left out.
 
-    Args:
-        comparison: of two sides.
-        width: most columns of a line; longer values are cut.
+    Values that are too long for a line are cut.
     """
     lines = []
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
-        lines += wrap(f"{letter}  {side.kind} {side.path}", width, subsequent_indent="   ")
+        lines += wrap(f"{letter}  {side.kind} {side.path}", WIDTH, subsequent_indent="   ")
     for part in comparison.changes:
         if part.changes:
             lines += ["", part.part]
-            lines += [line for change in part.changes for line in _change(change, width)]
+            lines += [line for change in part.changes for line in _change(change)]
     for effects in comparison.effects:
         if any(quantity.a != quantity.b for quantity in effects.quantities):
             lines += ["", *_table(effects)]
@@ -38,14 +36,14 @@ def lines_from_comparison(comparison: Comparison, width: int = WIDTH) -> list[st
     if comparison.notes:
         lines.append("")
         for note in comparison.notes:
-            lines += wrap(f"note: {note}", width, subsequent_indent="      ")
-    return [_cut(line, width) for line in lines]
+            lines += wrap(f"note: {note}", WIDTH, subsequent_indent="      ")
+    return [_cut(line, WIDTH) for line in lines]
 
 
-def _change(change: Change, width: int) -> Iterator[str]:
+def _change(change: Change) -> Iterator[str]:
     a, b = (("(absent)" if value is None else value) for value in (change.a, change.b))
     line = f"  {change.key}: {a} -> {b}"
-    if len(line) <= width:
+    if len(line) <= WIDTH:
         yield line
         return
     yield f"  {change.key}"

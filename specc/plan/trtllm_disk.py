@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from specc.catalog.published import PUBLISHED, PublishedModel, gigabytes, repository_of
+from specc.catalog.published import PUBLISHED, PublishedModel, repository_of
 from specc.catalog.schemes import SCHEMES
+from specc.catalog.sizes import size_text
 from specc.catalog.trtllm_versions import Flow
 from specc.errors import SpeccError
 from specc.recipe.backend import BackendChoice
@@ -61,8 +62,8 @@ def disk_text(recipe: Recipe) -> str:
     sizes = _sizes(recipe, recipe.backend, flow)
     written = sum(_written(*each, flow) for each in zip(choices, models, sizes, strict=False))
     commands = ", ".join(f"`hf download {name}`" for name in names)
-    all_of_it = gigabytes(sum(model.nbytes for model in models))
-    said = f"writes {gigabytes(written)} of weights beside them"
+    all_of_it = size_text(sum(model.nbytes for model in models))
+    said = f"writes {size_text(written)} of weights beside them"
     if not written:
         said = "links them, or copies them from another file system"
     return f"this recipe needs {all_of_it} in all ({commands}), and its build {said}"

@@ -7,8 +7,6 @@ import numpy as np
 from specc.speculation.noise import Float32Array, Int64Array
 from specc.speculation.rules import RealArray
 
-NO_ID = -1
-
 
 def dense_q(q_ids: Int64Array, q_probs: Float32Array, drafts: Int64Array, vocab_size: int) -> RealArray:
     """Return q over the vocabulary, float64 [...,V].
@@ -31,8 +29,3 @@ def dense_q(q_ids: Int64Array, q_probs: Float32Array, drafts: Int64Array, vocab_
     np.put_along_axis(dense, slots, np.where(valid & listed, q_probs, 0).astype(np.float64), axis=-1)
     one_hot = np.arange(vocab_size) == drafts[..., None]
     return np.asarray(np.where(listed, dense[..., :vocab_size], one_hot))
-
-
-def one_hot_q(drafts: Int64Array) -> tuple[Int64Array, Float32Array]:
-    """Return q_ids [...,1] and q_probs [...,1] of deterministic drafts, int64 [...]; a draft of -1 is none."""
-    return drafts[..., None], np.where(drafts == NO_ID, 0, 1).astype(np.float32)[..., None]

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specc.speculation.draft_law import one_hot_q
 from specc.speculation.modes import TypicalSpec
 from specc.speculation.rules import BLOCK, REJECTION, JudgedChain, Odds, Rule, odds_from_chain, own_law
 from tests.acceptance_law import Pair, ar_law, emitted_law, judged_chains, random_law, random_pair
@@ -238,8 +237,3 @@ def test_rows_may_have_fewer_drafts_than_columns():
             ours, theirs = odds_from_chain(rule, wide), odds_from_chain(rule, short)
             np.testing.assert_array_equal(ours.numerator[:, :drafts], theirs.numerator)
             np.testing.assert_array_equal(ours.denominator[:, :drafts], theirs.denominator)
-
-
-def test_one_hot_q_of_drafts_and_of_none():
-    ids, probs = one_hot_q(np.array([[4, -1]]))
-    assert (ids.tolist(), probs.tolist()) == ([[[4], [-1]]], [[[1.0], [0.0]]])
