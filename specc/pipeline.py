@@ -33,14 +33,14 @@ from specc.certify.request import CertifyRequest
 from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
 from specc.deploy.write import write_deployment
-from specc.doctor.head_fit import check_head
+from specc.doctor.head_fit import check_head, checked_sources
 from specc.inputs import Inputs, calibration_texts, draft_inputs, lock_from_plan, reads_no_weight
 from specc.plan.choices import choices_from_recipe
 from specc.plan.draft import build_plan_of_draft
 from specc.plan.make import plan_from_recipe, plan_text
 from specc.plan.plan import PLAN_FILE, Plan
 from specc.plan.require import check_required
-from specc.plan.sources import Sources, sources_from_recipe
+from specc.plan.sources import Sources
 from specc.probe.heads import given_here
 from specc.progress import Progress
 from specc.recipe.load import recipe_from_file
@@ -115,7 +115,7 @@ def build(request: BuildRequest, progress: Progress, on_wait: Callable[[str], No
     """
     recipe = recipe_from_file(request.recipe, request.overrides)
     choices_from_recipe(recipe)  # refuses what this version cannot build before a checkpoint is fetched
-    sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
+    sources = checked_sources(recipe, request.recipe.parent, offline=request.offline)
     plan = plan_from_recipe(recipe, sources.target, sources.of_draft, given_here())
     check_head(recipe, request.recipe.parent, offline=request.offline)
     check_required(recipe, sum(item.bytes for item in plan.memory), plan.prediction)
@@ -161,7 +161,7 @@ def plan_from_file(recipe_file: Path, overrides: tuple[str, ...], *, offline: bo
     """Return the plan of a recipe's file: everything that `build` would decide, and refuse, before it reads weights."""
     recipe = recipe_from_file(recipe_file, overrides)
     choices_from_recipe(recipe)
-    sources = sources_from_recipe(recipe, recipe_file.parent, offline=offline)
+    sources = checked_sources(recipe, recipe_file.parent, offline=offline)
     plan = plan_from_recipe(recipe, sources.target, sources.of_draft, given_here())
     check_head(recipe, recipe_file.parent, offline=offline)
     return plan

@@ -16,7 +16,7 @@ from specc.plan.outlook import Given
 from specc.plan.plan import Plan
 from specc.plan.preview import Facts, Preview, preview_from_recipe
 from specc.plan.require import check_required
-from specc.plan.sources import source_from_choice, sources_from_recipe
+from specc.plan.sources import OpenSources, source_from_choice
 from specc.plan.unfit import unfit_error
 from specc.recipe.load import recipe_from_file
 from specc.recipe.models import ModelChoice, ModelDraft
@@ -45,12 +45,13 @@ class PlanRequest:
     offline: bool = False
 
 
-def planned_from_request(request: PlanRequest, given: Given) -> Plan | Preview:
+def planned_from_request(request: PlanRequest, given: Given, opened: OpenSources) -> Plan | Preview:
     """Return the plan, or the preview where this version does not build the recipe or a config.json stands for models.
 
     Args:
         request: what to plan.
         given: measurements; the acceptance of the request replaces its own.
+        opened: opens the checkpoints.
 
     Raises:
         SpeccError: whatever recipe, checkpoints or plan are refused for; SPC301 to SPC303 only where the models' facts
@@ -60,7 +61,7 @@ def planned_from_request(request: PlanRequest, given: Given) -> Plan | Preview:
     refused = refusal_of_recipe(recipe)
     given = _with_acceptance(given, request)
     if refused is None and request.config is None and request.draft_config is None:
-        sources = sources_from_recipe(recipe, request.recipe.parent, offline=request.offline)
+        sources = opened(recipe, request.recipe.parent, offline=request.offline)
         return plan_from_recipe(recipe, sources.target, sources.of_draft, given)
     return preview_from_recipe(recipe, _facts(request, recipe, refused), given, _reason(recipe))
 

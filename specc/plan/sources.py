@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from specc.checkpoint.head_folder import HeadFolder, head_from_reference
 from specc.checkpoint.open import source_from_reference
@@ -32,6 +33,13 @@ class Sources:
     def of_draft(self) -> SourceCheckpoint | HeadFolder | None:
         """What drafts, as far as it has files of its own here."""
         return self.draft or self.head
+
+
+class OpenSources(Protocol):
+    """The form of `sources_from_recipe`."""
+
+    def __call__(self, recipe: Recipe, base: Path, *, offline: bool) -> Sources:
+        """Open the checkpoints."""
 
 
 def sources_from_recipe(recipe: Recipe, base: Path, *, offline: bool) -> Sources:

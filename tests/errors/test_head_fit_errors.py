@@ -44,6 +44,21 @@ def recipe_in(folder: Path) -> Path:
     return folder / "r.yaml"
 
 
+def test_a_head_that_is_given_as_a_model_is_refused_as_a_head(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = recipe_in(tmp_path)
+    recipe.write_text(RECIPE.replace("kind: eagle3", "kind: model"))
+    eagle3_head(tmp_path / "draft")
+    for command, *options in COMMANDS:
+        out = ["--out", str(tmp_path / "out")] if command == "build" else []
+        assert status_from_arguments([command, str(recipe), *options, *out]) == ExitStatus.USER_INPUT
+        shown = capsys.readouterr()
+        assert "SPC337" in shown.err + shown.out
+        assert "This is an EAGLE-3 head" in shown.err + shown.out
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("got", HEADS)
 def test_a_head_that_does_not_fit_is_refused_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], got: str

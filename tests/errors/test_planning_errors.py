@@ -9,12 +9,13 @@ import pytest
 
 from specc.bundle.record import json_from_record
 from specc.cli.main import status_from_arguments
+from specc.doctor.head_fit import planned_with_head
 from specc.errors import CODES, ExitStatus, SpeccError
 from specc.plan.compare import variants_from_text
 from specc.plan.make import plan_from_recipe
 from specc.plan.measured import acceptance_from_file
 from specc.plan.outlook import Given
-from specc.plan.request import PlanRequest, planned_from_request
+from specc.plan.request import PlanRequest
 from specc.plan.require import check_required
 from specc.recipe.load import recipe_from_text
 from tests.published_speedups import LLAMA_8B
@@ -119,7 +120,7 @@ def test_what_cannot_be_compared(text: str, got: str) -> None:
 
 def test_a_recipe_that_is_not_built_and_not_here_is_refused_with_the_way_to_a_preview() -> None:
     with pytest.raises(SpeccError) as caught:
-        planned_from_request(PlanRequest(H100, ("target.overrides={lm_head: f16}",), offline=True), Given())
+        planned_with_head(PlanRequest(H100, ("target.overrides={lm_head: f16}",), offline=True), Given())
     assert caught.value.code == "SPC301"
     assert caught.value.got == "schemes of single tensors"
     assert caught.value.fix.endswith("give config.json by --config, --draft-config")

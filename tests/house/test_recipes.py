@@ -9,12 +9,13 @@ import pytest
 
 from specc.checkpoint.config_facts import facts_from_config_file
 from specc.checkpoint.quantization_config import MODELOPT_FILE
+from specc.doctor.head_fit import planned_with_head
 from specc.pipeline import plan_from_file
 from specc.plan.make import plan_from_recipe
 from specc.plan.outlook import NOTHING_GIVEN
 from specc.plan.plan import Plan
 from specc.plan.prediction import Prediction
-from specc.plan.request import PlanRequest, planned_from_request
+from specc.plan.request import PlanRequest
 from specc.recipe.load import recipe_from_file
 from tests.house.tree import ROOT
 from tests.stated_source import StatedSource
@@ -65,7 +66,7 @@ def test_recipe_plans_from_its_models_configurations(name: str) -> None:
     target, draft = MODELS[name]
     draft_config = None if draft is None else CONFIGS / f"{draft}.json"
     request = PlanRequest(RECIPES[name], (), CONFIGS / f"{target}.json", draft_config, offline=True)
-    planned = planned_from_request(request, NOTHING_GIVEN)
+    planned = planned_with_head(request, NOTHING_GIVEN)
     assert not isinstance(planned, Plan)
     assert planned.available is not None
     assert 0.2 * planned.available < planned.memory_bytes <= planned.available
