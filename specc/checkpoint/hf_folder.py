@@ -10,7 +10,7 @@ from specc.checkpoint.opened import OpenedCheckpoint, files_once
 from specc.checkpoint.packed_headers import packed_headers
 from specc.checkpoint.packed_tensor import float32_from_packed, quantized_from_packed
 from specc.checkpoint.plain_tensor import float32_from_plain, unreadable_encoding
-from specc.checkpoint.quantization_config import quantization_from_config
+from specc.checkpoint.quantization_config import MODELOPT_FILE, quantization_from_config
 from specc.checkpoint.safetensors_header import PLAIN_ENCODINGS
 from specc.checkpoint.shards import INDEX_FILE, headers_from_folder
 from specc.checkpoint.source import Float32Array, TensorHeader
@@ -22,7 +22,6 @@ from specc.checkpoint.values import values_from_json_file
 
 CONFIG_FILE: Final = "config.json"
 GENERATION_FILE: Final = "generation_config.json"
-QUANTIZATION_FILE: Final = "hf_quant_config.json"
 """How ModelOpt quantized the checkpoint; TensorRT-LLM reads it."""
 
 
@@ -61,8 +60,8 @@ def checkpoint_from_folder(
     files = [values.path for values in reversed(stated)]
     if (folder / INDEX_FILE).is_file():
         files.append(folder / INDEX_FILE)
-    if (folder / QUANTIZATION_FILE).is_file():
-        files.append(folder / QUANTIZATION_FILE)
+    if (folder / MODELOPT_FILE).is_file():
+        files.append(folder / MODELOPT_FILE)
     files += [*parts.files, *(header.file for header in stored.values())]
     return OpenedCheckpoint(
         uri=uri,

@@ -106,6 +106,14 @@ class Builder:
             self._constants[key] = node.outputs[0]
         return self._constants[key]
 
+    def column(self, row: ir.Value) -> ir.Value:
+        """Return [B] as [B, 1]."""
+        return self.op("Unsqueeze", row, self.i64(1), name="column")
+
+    def cube(self, row: ir.Value) -> ir.Value:
+        """Return [B] as [B, 1, 1]."""
+        return self.op("Unsqueeze", row, self.i64(1, 2), name="cube")
+
     def i64(self, *values: int) -> ir.Value:
         """Return a constant int64 vector."""
         return self.constant(np.array(values, dtype=np.int64), "i64")

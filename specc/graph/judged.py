@@ -70,7 +70,7 @@ def judged(
     scaled = scaled_logits(builder, logits, kinds, vocab_size)
     right = builder.op("Equal", chain.drafts, picks, name="equal")
     accepted = leading_run(builder, right, chain)
-    own = builder.op("GatherElements", picks, _column(builder, accepted), name="greedy_token", axis=1)
+    own = builder.op("GatherElements", picks, builder.column(accepted), name="greedy_token", axis=1)
     greedy = (accepted, builder.op("Squeeze", own, builder.i64(1), name="greedy_own"))
     with_entropy = graph.typical is not None
 
@@ -109,10 +109,10 @@ def _verdict(
 
 
 def _left(builder: Builder, verdict: Verdict, q: DraftLaw | None, chain: Chain) -> _Left:
-    row = _column(builder, verdict.accepted)  # [B, 1]
+    row = builder.column(verdict.accepted)  # [B, 1]
     if q is None:
         return _Left(row, None, None)
-    rejects = builder.op("Less", row, _column(builder, chain.drafted), name="rejects")  # [B, 1]
+    rejects = builder.op("Less", row, builder.column(chain.drafted), name="rejects")  # [B, 1]
     ids = builder.op("GatherND", q.ids, row, name="support_ids", batch_dims=1)  # [B, Kq]
     probs = builder.op("GatherND", q.probs, row, name="support_probs", batch_dims=1)
     probs = builder.op("Where", rejects, probs, builder.f32(0.0), name="q_to_take")
@@ -190,10 +190,6 @@ def _raced(
     race = builder.op("Div", _row(builder, weights), noise, name="race")
     last = builder.i64_scalar(vocab_size - 1)
     return builder.op("Squeeze", lowest_id_at_maximum(builder, race, ids, last), builder.i64(1), name="own_token")
-
-
-def _column(builder: Builder, row: ir.Value) -> ir.Value:
-    return builder.op("Unsqueeze", row, builder.i64(1), name="column")  # [B, 1]
 
 
 def _row(builder: Builder, values: ir.Value) -> ir.Value:

@@ -110,8 +110,8 @@ def coupled_picks(builder: Builder, logits: ir.Value, sampling: Sampling, vocab_
     (from_whole,) = if_any(
         builder, kinds.whole, (greedy,), "vocabulary", lambda b: (_vocabulary_picks(b, scaled, sampling),)
     )
-    picks = builder.op("Where", _column(builder, kinds.partial), from_candidates, greedy, name="picks_candidates")
-    return builder.op("Where", _column(builder, kinds.whole), from_whole, picks, name="picks")
+    picks = builder.op("Where", builder.column(kinds.partial), from_candidates, greedy, name="picks_candidates")
+    return builder.op("Where", builder.column(kinds.whole), from_whole, picks, name="picks")
 
 
 def _vocabulary_picks(builder: Builder, scaled: Scaled, sampling: Sampling) -> ir.Value:
@@ -150,18 +150,18 @@ def kept_candidates(builder: Builder, z: ir.Value, sampling: Sampling, candidate
     rank = builder.op("Range", zero, builder.i64_scalar(candidates), one, name="rank")  # [K]
     off = builder.op("LessOrEqual", sampling.top_k, zero, name="top_k_off")
     limit = builder.op("Where", off, builder.i64_scalar(candidates), sampling.top_k, name="top_k_limit")  # [B]
-    in_top_k = builder.op("Less", rank, _cube(builder, limit), name="in_top_k")  # [B, 1, K]
+    in_top_k = builder.op("Less", rank, builder.cube(limit), name="in_top_k")  # [B, 1, K]
     weight = builder.op("Where", in_top_k, builder.op("Exp", z, name="ratio"), builder.f32(0.0), name="weight")
     total = builder.op("ReduceSum", weight, builder.i64(-1), name="total", keepdims=1)
     probability = builder.op("Div", weight, total, name="probability")
     before = builder.op("CumSum", probability, builder.i64_scalar(-1), name="probability_before", exclusive=1)
-    top_p = _cube(builder, sampling.top_p)
+    top_p = builder.cube(sampling.top_p)
     reached = builder.op("Less", before, top_p, name="before_top_p")
     # A rounded sum may reach 1 before the last candidate; top_p 1 is off.
     top_p_off = builder.op("GreaterOrEqual", top_p, builder.f32(1.0), name="top_p_off")
     in_top_p = builder.op("Or", reached, top_p_off, name="in_top_p")
     # weight is p / max p, since z[0] = 0.
-    in_min_p = builder.op("GreaterOrEqual", weight, _cube(builder, sampling.min_p), name="in_min_p")
+    in_min_p = builder.op("GreaterOrEqual", weight, builder.cube(sampling.min_p), name="in_min_p")
     both = builder.op("And", in_top_k, builder.op("And", in_top_p, in_min_p, name="in_p"), name="in_all")
     return builder.op("Or", both, builder.op("Equal", rank, zero, name="is_first"), name="keep")
 
@@ -180,7 +180,7 @@ def row_kinds(builder: Builder, sampling: Sampling) -> RowKinds:
 def scaled_logits(builder: Builder, logits: ir.Value, kinds: RowKinds, vocab_size: int) -> Scaled:
     """Return the logits with their maximum and the temperature of the rows."""
     largest = builder.op("ReduceMax", logits, builder.i64(-1), name="largest_logit", keepdims=1)  # [B, R, 1]
-    return Scaled(logits, largest, _cube(builder, kinds.temperature), vocab_size)
+    return Scaled(logits, largest, builder.cube(kinds.temperature), vocab_size)
 
 
 def _is_truncated(builder: Builder, sampling: Sampling) -> ir.Value:
@@ -220,11 +220,3 @@ def if_true(
         other_graph = other.graph(f"{name}_else", (), [other.op("Identity", value) for value in otherwise])
     outputs = [f"{name}.picks", *(f"{name}.value_{i}" for i in range(1, len(otherwise)))]
     return builder.ops("If", condition, outputs=outputs, then_branch=then_graph, else_branch=other_graph)
-
-
-def _column(builder: Builder, row: ir.Value) -> ir.Value:
-    return builder.op("Unsqueeze", row, builder.i64(1), name="column")  # [B, 1]
-
-
-def _cube(builder: Builder, row: ir.Value) -> ir.Value:
-    return builder.op("Unsqueeze", row, builder.i64(1, 2), name="cube")  # [B, 1, 1]

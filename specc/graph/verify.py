@@ -91,8 +91,8 @@ def _verify_function(graph: GraphPlan, vocab_size: int) -> ir.Function:
             q = (inputs["q_ids"], inputs["q_probs"]) if mode.takes_q else None
             judgement = judged(builder, logits, sampling, chain, q, graph=graph, vocab_size=vocab_size)
             accepted = judgement.accepted
-            before = builder.op("Less", chain.column, _column(builder, accepted), name="is_accepted")
-            ids = builder.op("Where", before, chain.drafts, _column(builder, judgement.own), name="emitted_ids")
+            before = builder.op("Less", chain.column, builder.column(accepted), name="is_accepted")
+            ids = builder.op("Where", before, chain.drafts, builder.column(judgement.own), name="emitted_ids")
     outputs = _emitted(builder, ids, accepted, rows, chain, inputs=inputs)
     return builder.function(VERIFY, (logits, *inputs.values()), outputs)
 
@@ -109,7 +109,7 @@ def _chain(builder: Builder, inputs: dict[str, ir.Value]) -> Chain:
     following = builder.op("Min", builder.op("Add", column, one, name="next_column"), last, name="following")
     draft_rows = builder.op("Gather", inputs["logit_rows"], following, name="draft_rows", axis=1)  # [B, R]
     drafts = builder.op("GatherElements", inputs["input_ids"], draft_rows, name="drafts", axis=1)  # [B, R]
-    is_draft = builder.op("Less", column, _column(builder, drafted), name="is_draft")
+    is_draft = builder.op("Less", column, builder.column(drafted), name="is_draft")
     return Chain(column, drafts, drafted, is_draft, following)
 
 
@@ -134,9 +134,9 @@ def _emitted(
     """
     one, none = builder.i64_scalar(1), builder.i64_scalar(-1)
     active = builder.op("Greater", inputs["num_tokens"], builder.i64_scalar(0), name="active")  # [B]
-    last = _column(builder, accepted)  # [B, 1]
+    last = builder.column(accepted)  # [B, 1]
     emitted = builder.op("LessOrEqual", chain.column, last, name="is_emitted")
-    emitted = builder.op("And", emitted, _column(builder, active), name="emitted")  # [B, R]
+    emitted = builder.op("And", emitted, builder.column(active), name="emitted")  # [B, R]
     tokens = builder.op("Where", emitted, ids, none, name="tokens")
     own = builder.op("GatherElements", tokens, last, name="own_token", axis=1)  # [B, 1]
     next_token = builder.op("Squeeze", own, builder.i64(1), name="next_token")
@@ -146,7 +146,3 @@ def _emitted(
     beyond = builder.op("Add", last_kept, one, name="row_beyond")
     next_past = builder.op("Where", active, beyond, inputs["past_lengths"], name="next_past")
     return tokens, accepted, next_token, next_past, accepted_rows
-
-
-def _column(builder: Builder, row: ir.Value) -> ir.Value:
-    return builder.op("Unsqueeze", row, builder.i64(1), name="column")  # [B, 1]

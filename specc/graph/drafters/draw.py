@@ -85,12 +85,12 @@ def _largest(builder: Builder, logits: ir.Value, sampling: Sampling, count: int)
     cold = builder.op("Less", sampling.temperature, builder.f32(GREEDY_BELOW), name="is_greedy")  # [B]
     temperature = builder.op("Where", cold, builder.f32(1.0), sampling.temperature, name="safe_temperature")
     top = builder.op("ReduceMax", largest, builder.i64(-1), name="largest", keepdims=1)  # [B, 1, 1]
-    z = builder.op("Div", builder.op("Sub", largest, top, name="difference"), _cube(builder, temperature), name="z")
+    z = builder.op("Div", builder.op("Sub", largest, top, name="difference"), builder.cube(temperature), name="z")
     keep = kept_candidates(builder, z, sampling, count)  # [B, 1, Kq]
     zero, one = builder.i64_scalar(0), builder.i64_scalar(1)
     rank = builder.op("Range", zero, builder.i64_scalar(count), one, name="ranks")
     first = builder.op("Equal", rank, zero, name="is_first_rank")  # [Kq]
-    hot = _cube(builder, builder.op("Not", cold, name="is_drawn"))
+    hot = builder.cube(builder.op("Not", cold, name="is_drawn"))
     keep = builder.op("And", keep, builder.op("Or", hot, first, name="may_stay"), name="kept_or_pick")
     return _Kept(ids, z, keep)
 
@@ -106,7 +106,7 @@ def _whole(builder: Builder, logits: ir.Value, sampling: Sampling, vocab_size: i
     level, last = if_any(
         builder, kinds.partial, (lowest, pick), "truncated", lambda then: _last_kept(then, scaled, sampling, graph)
     )
-    truncated = _cube(builder, kinds.partial)
+    truncated = builder.cube(kinds.partial)
     level = builder.op("Where", truncated, level, lowest, name="lowest_kept")  # [B, 1, 1]
     above = builder.op("Greater", logits, level, name="above_last")
     tied = builder.op("Equal", logits, level, name="level_with_last")
@@ -115,7 +115,7 @@ def _whole(builder: Builder, logits: ir.Value, sampling: Sampling, vocab_size: i
     drawn = builder.op("Or", kinds.partial, kinds.whole, name="is_drawn")
     picked = builder.op("Equal", ids, pick, name="is_pick")
     # The largest logit is kept by every setting, and a greedy row keeps it alone.
-    keep = builder.op("And", keep, _cube(builder, drawn), name="kept_if_drawn")
+    keep = builder.op("And", keep, builder.cube(drawn), name="kept_if_drawn")
     keep = builder.op("Or", keep, picked, name="kept_or_pick")
     return _Kept(ids, scaled.of(builder, logits), keep)
 
@@ -125,10 +125,6 @@ def _last_kept(builder: Builder, scaled: Scaled, sampling: Sampling, graph: Grap
     if law.last is None:
         raise SpeccBug("a truncated law keeps a last id")
     return law.last
-
-
-def _cube(builder: Builder, row: ir.Value) -> ir.Value:
-    return builder.op("Unsqueeze", row, builder.i64(1, 2), name="cube")  # [B, 1, 1]
 
 
 def _flat(builder: Builder, value: ir.Value, name: str) -> ir.Value:
