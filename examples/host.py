@@ -19,10 +19,8 @@ import onnxruntime
 
 Tensors = dict[str, Any]
 DTYPES = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
-KNOWN = {
-    *("input_ids", "num_tokens", "past_lengths", "logit_rows", "num_draft"),
-    *("temperature", "top_k", "top_p", "min_p", "seed"),
-}
+KNOWN = {"input_ids", "num_tokens", "past_lengths", "logit_rows", "num_draft"}
+KNOWN |= {"temperature", "top_k", "top_p", "min_p", "seed"}
 
 
 class Engine:
@@ -52,15 +50,9 @@ class Engine:
         self.inputs = [tensor for tensor in spec["inputs"] if tensor["name"] not in cache_names]
         self.sizes = {"B": 1, "C": fitting[0], "Kq": 1}
         # Zeros: a stale row is masked, but 0 times a value that is no number is no number.
-        self.caches: Tensors = (
-            beside.caches
-            if beside
-            else {
-                tensor["name"]: np.zeros(self.shape(tensor), DTYPES[tensor["dtype"]])
-                for tensor in spec["inputs"]
-                if tensor["name"] in cache_names
-            }
-        )
+        owned = [] if beside else [tensor for tensor in spec["inputs"] if tensor["name"] in cache_names]
+        fresh: Tensors = {tensor["name"]: np.zeros(self.shape(tensor), DTYPES[tensor["dtype"]]) for tensor in owned}
+        self.caches: Tensors = beside.caches if beside else fresh
 
     def shape(self, tensor: Tensors) -> tuple[int, ...]:
         """Return a tensor's shape in this call, its named dimensions replaced by their sizes."""
@@ -126,14 +118,26 @@ class DraftModel:
         return drafts
 
 
+def manifest_of(bundle: Path) -> Tensors:
+    """Return the manifest of a bundle that this host can run; end with what it is instead."""
+    try:
+        manifest: Tensors = json.loads((bundle / "manifest.json").read_text())
+        has = manifest["abi"][0], manifest["acceptance"], *{spec["format"] for spec in manifest["engines"]}
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        sys.exit(f"{bundle} is no bundle: {error!r}")
+    if has not in ((1, "greedy", "onnx"), (1, "coupled", "onnx")):
+        sys.exit(f"{has}: this host runs ABI 1, acceptance greedy and coupled, engines of format onnx")
+    return manifest
+
+
 def generate(bundle: Path, prompt: list[int], max_tokens: int, gamma: int, sampling: Tensors) -> list[int]:
     """Return the ids that follow the prompt's, stop id included: prefill in chunks, then verification steps."""
-    manifest = json.loads((bundle / "manifest.json").read_text())
-    if manifest["abi"][0] != 1 or manifest["acceptance"] not in ("greedy", "coupled"):
-        sys.exit(f"ABI {manifest['abi']}, acceptance {manifest['acceptance']}: this host has ABI 1, greedy and coupled")
+    manifest = manifest_of(bundle)
     limits, stops = manifest["limits"], set((manifest["tokenizer"] or {"stop_ids": []})["stop_ids"])
-    if not prompt or len(prompt) + max_tokens > limits["max_length"]:
+    if max_tokens < 1 or len(prompt) + max_tokens > limits["max_length"]:
         sys.exit(f"{len(prompt)} and {max_tokens} tokens: prompt and output hold 1 to {limits['max_length']}")
+    if not all(0 <= token < manifest["model"]["vocab_size"] for token in prompt):  # no engine checks its look-ups
+        sys.exit(f"ids are 0 to {manifest['model']['vocab_size'] - 1}")
     engines = {(spec["role"], spec["variant"]): spec for spec in manifest["engines"]}
     chunk, gamma = limits["prefill_chunk"], min(gamma, limits["max_gamma"])
     length = len(prompt) + max_tokens + max(chunk, gamma + 1) - 1
@@ -169,11 +173,16 @@ def generate(bundle: Path, prompt: list[int], max_tokens: int, gamma: int, sampl
     return new[: end + 1]
 
 
+def ids(text: str) -> list[int]:
+    """Return `[1, 2]` for `1,2`."""
+    return [int(token) for token in text.split(",")]
+
+
 def main() -> None:
     """Read the command line, generate, print the ids."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bundle", type=Path)
-    parser.add_argument("--ids", required=True, help="the prompt: ids with commas between them")
+    parser.add_argument("--ids", required=True, type=ids, help="the prompt: ids with commas between them")
     parser.add_argument("--max-tokens", type=int, default=32)
     parser.add_argument("--gamma", type=int, default=5)
     parser.add_argument("--temperature", type=float, default=0.0)
@@ -182,8 +191,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     sampling = {"temperature": given.temperature, "top_k": given.top_k, "top_p": given.top_p, "seed": given.seed}
-    prompt = [int(token) for token in given.ids.split(",")]
-    print(*generate(given.bundle, prompt, given.max_tokens, given.gamma, sampling), sep=",")
+    print(*generate(given.bundle, given.ids, given.max_tokens, given.gamma, sampling), sep=",")
 
 
 if __name__ == "__main__":

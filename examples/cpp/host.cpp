@@ -58,6 +58,7 @@ std::string bytes_from(std::vector<double> entries, size_t count) {
 
 // Before an engine is loaded: it is for the version of the library that built it, and for the GPUs that it names.
 void check_here(const Json& spec) {
+  if (spec["format"].text == "onnx") refuse(spec["file"].text + " is for ONNX Runtime, and this host runs TensorRT's");
   std::ostringstream version, sm;
   version << getInferLibMajorVersion() << '.' << getInferLibMinorVersion() << '.' << getInferLibPatchVersion() << '.'
           << getInferLibBuildVersion();
@@ -201,6 +202,9 @@ Ids generated(const std::string& bundle, const Json& manifest, Ids ids, int64_t 
   const int64_t wanted = prompt + most_tokens, widest = manifest["limits"]["max_gamma"].integer();
   if (prompt < 1 || most_tokens < 1 || wanted > longest)
     refuse("prompt and output hold 1 to " + std::to_string(longest) + " tokens");
+  const int64_t vocabulary = manifest["model"]["vocab_size"].integer();  // no engine checks what it looks up
+  for (int64_t id : ids)
+    if (id < 0 || id >= vocabulary) refuse("the prompt's ids must be below " + std::to_string(vocabulary));
   Ids stops;
   if (manifest["tokenizer"].text != "null")
     for (const Json& id : manifest["tokenizer"]["stop_ids"].items) stops.push_back(id.integer());
@@ -209,6 +213,7 @@ Ids generated(const std::string& bundle, const Json& manifest, Ids ids, int64_t 
   std::map<std::string, std::unique_ptr<Engine>> engines;
   for (const Json& spec : manifest["engines"].items)
     if (spec["variant"].text == "main") engines[spec["role"].text] = std::make_unique<Engine>(bundle, spec, stream);
+  check(engines.count("target"), "finding a target in the manifest");
   Engine &target = *engines.at("target"), *draft = engines["draft"].get();
   int64_t past = 0, draft_past = 0;
   ids.push_back(fed(target, ids, past, sampling));
@@ -232,11 +237,16 @@ Ids generated(const std::string& bundle, const Json& manifest, Ids ids, int64_t 
 int main(int count, char** arguments) {
   if (count < 7) refuse("usage: host BUNDLE MAX_TOKENS GAMMA TEMPERATURE SEED ID...");
   std::vector<double> numbers;
-  for (int i = 2; i < count; ++i) numbers.push_back(std::atof(arguments[i]));
+  for (int i = 2; i < count; ++i) {
+    char* end = nullptr;
+    numbers.push_back(std::strtod(arguments[i], &end));
+    if (end == arguments[i] || *end) refuse(std::string("no number: ") + arguments[i]);
+  }
   std::istringstream text(file_content(arguments[1] + std::string("/manifest.json")));
   const Json manifest = json_from(text);
   const std::string& acceptance = manifest["acceptance"].text;
-  if (manifest["abi"].items[0].integer() != 1 || (acceptance != "greedy" && acceptance != "coupled"))
+  const std::vector<Json>& abi = manifest["abi"].items;
+  if (abi.empty() || abi[0].integer() != 1 || (acceptance != "greedy" && acceptance != "coupled"))
     refuse("this host has ABI 1, acceptance greedy and coupled");
   const Inputs sampling{{"temperature", {numbers[2]}}, {"seed", {numbers[3]}}};
   const Ids prompt(numbers.begin() + 4, numbers.end());

@@ -150,3 +150,23 @@ def test_engines_that_it_does_not_know_are_left_alone(host, tmp_path):
     (bundle / "manifest.json").write_text(json.dumps(manifest))
     done = run_host(host, bundle, 30, GAMMA)
     assert (done.returncode, done.stdout) == (0, printed(expected(30))), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"engines": []}, "finding a target in the manifest failed"),
+        ({"abi": 1}, "this host has ABI 1"),
+        ({"model": {"vocab_size": 9}}, "ids must be below 9"),
+        ({"engines": [{"role": "target", "variant": "main", "format": "onnx", "file": "t.onnx"}]}, "for ONNX Runtime"),
+    ],
+)
+def test_it_refuses_bundles_of_other_hosts_in_a_line(host, tmp_path, changed, message):
+    bundle = toy_bundle(tmp_path)
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    (bundle / "manifest.json").write_text(json.dumps(manifest | changed))
+    done = run_host(host, bundle, 8)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1

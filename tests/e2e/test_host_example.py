@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -81,3 +82,40 @@ def test_it_refuses_what_the_engines_do_not_hold(bundles):
     done = run_host(bundles["ngram"], "--max-tokens", "400")
     assert done.returncode == 1
     assert "17 and 400 tokens" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--ids", "5,-1"], "ids are 0 to 258"),
+        (["--ids", "5,259"], "ids are 0 to 258"),
+        (["--max-tokens", "0"], "17 and 0 tokens"),
+        (["--ids", "5,x"], "invalid ids value: '5,x'"),
+    ],
+)
+def test_it_refuses_ids_that_the_model_does_not_have(bundles, arguments, message):
+    """An embedding looks a negative id up without a word."""
+    done = run_host(bundles["ngram"], *arguments)
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"engines": []}, "(1, 'coupled'): this host runs"),
+        ({"engines": [{"format": "tensorrt"}]}, "(1, 'coupled', 'tensorrt'): this host runs"),
+        ({"abi": [2, 0]}, "(2, 'coupled', 'onnx'): this host runs"),
+        ({"abi": None}, "is no bundle: TypeError"),
+        (None, "is no bundle: FileNotFoundError"),
+    ],
+)
+def test_it_refuses_bundles_of_other_hosts_in_a_line(bundles, tmp_path, changed, message):
+    manifest = json.loads((bundles["ngram"] / "manifest.json").read_text())
+    if changed is not None:
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest | changed))
+    done = run_host(tmp_path)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
