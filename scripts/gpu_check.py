@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -38,7 +39,6 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the sections and return the exit status."""
     options = _options(arguments)
     out: Path = options.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
     choice = out / KERNELS_CHOICE
     if options.kernels is None:
         choice.unlink(missing_ok=True)
@@ -103,7 +103,16 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--budget-seconds", type=float, default=BUDGET_S, help=f"for all (default {BUDGET_S:.0f})")
     parser.add_argument("--kernels", type=Path, help="kernels that `specc kernels build` made, elsewhere perhaps")
     parser.add_argument("--again", action="store_true", help="keep nothing of an earlier run")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if not 0 <= options.budget_seconds < math.inf:  # true of no nan
+        parser.error(f"argument --budget-seconds: {options.budget_seconds} is no number of seconds")
+    if options.kernels is not None and not options.kernels.is_dir():
+        parser.error(f"argument --kernels: {options.kernels} is no folder; `specc kernels build --out` makes one")
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"argument --out: {options.out}: {error.strerror}")
+    return options
 
 
 if __name__ == "__main__":

@@ -189,6 +189,21 @@ def test_an_unknown_section_is_the_users_mistake(tmp_path: Path, capsys: pytest.
     assert "environment" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["--budget-seconds", "nan"], ["--budget-seconds", "-1"], ["--kernels", "nowhere"], ["--out", "/dev/null/x"]],
+)
+def test_an_option_that_means_nothing_is_the_users_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        gpu_check.main(arguments)
+    assert caught.value.code == 2
+    assert f"error: argument {arguments[0]}" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_run_ends_within_ten_minutes() -> None:
     longest = max(row.seconds for row in SECTIONS.values())
     assert longest < gpu_check.BUDGET_S
