@@ -9,7 +9,12 @@ import typer
 
 from specc.cli.options import AsJson
 
-app = typer.Typer(help="The kernels of the verification plugin: compile them ahead.", no_args_is_help=True)
+app = typer.Typer(
+    help="The kernels of the verification plugin: compile them ahead.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 Capabilities: TypeAlias = Annotated[
     list[str] | None,

@@ -51,9 +51,12 @@ def test_a_misspelt_command_is_told_apart(capsys: pytest.CaptureFixture[str]) ->
     assert "Did you mean 'plan'?" in capsys.readouterr().err
 
 
-def test_the_help_of_a_group_is_that_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_from_arguments(["cache", "--help"]) == 0
-    assert "Usage: specc cache" in capsys.readouterr().out
+@pytest.mark.parametrize("group", ["cache", "kernels"])
+def test_the_help_of_a_group_is_that_of_a_command(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_from_arguments([group, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: specc {group}")
+    assert "completion" not in shown
 
 
 def test_a_plan_of_70b_reads_well_on_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
