@@ -34,7 +34,7 @@ class Deployment:
 
     Attributes:
         name: of the bundle.
-        label: the name as Docker and Kubernetes take it: lower case letters, digits and `-`.
+        label: the name as Docker and Kubernetes take it: a lower case letter, then also digits and `-`.
         title: what serves it, for people.
         tag: of the image that the Dockerfile makes.
         base_image: what it starts from, below NVIDIA's namespace of a registry.
@@ -175,7 +175,10 @@ def _run_command(arguments: list[str]) -> RunCommand:
 
 def label_from_name(name: str) -> str:
     """Return `llama70b-h100-w4a16` for `Llama70B_h100.w4a16`: what Docker and Kubernetes take as a name."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower())[:LABEL_LENGTH].strip("-")
+    label = re.sub(r"[^a-z0-9]+", "-", name.lower())
+    if not label[0].isalpha():
+        label = f"bundle-{label}"  # names of Services begin with a letter
+    return label[:LABEL_LENGTH].strip("-")
 
 
 def _break_even_length(plan: Plan) -> float | None:
