@@ -33,7 +33,7 @@ LOWER: Final[dict[str, CodeRow]] = {
         "exporter makes the factors of queries, keys and values one, another tool may not have.",
     ),
     "SPC410": CodeRow(
-        "A file of calibration texts has no text",
+        "A file of calibration texts is absent or has no text",
         "Methods awq, gptq and smoothquant, and scales of activations that a checkpoint states, follow from "
         "what goes into each layer while the model reads texts: specc's own, or those of the file that "
         "target.calibration names, parted by lines of three hyphens.",

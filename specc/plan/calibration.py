@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from specc.plan.plan import Plan
 from specc.plan.trtllm_plan import LayerQuantization
+from specc.recipe.models import ModelChoice
+from specc.recipe.schema import Recipe
 
 
 @dataclass(frozen=True)
@@ -38,3 +40,19 @@ def calibrated_rule(plan: Plan) -> LayerQuantization | None:
     model = None if trtllm is None else trtllm.model(plan.graph.role)
     rule = None if model is None else model.quantization
     return rule if rule is not None and rule.calibrated else None
+
+
+def unread_texts(recipe: Recipe, plan: Plan) -> tuple[str, ...]:
+    """Return which texts of calibration a build does not read, as notes: no method of it looks at activations."""
+    trtllm, draft_model = plan.backend.trtllm, plan.draft_model
+    graphs = {"target": plan.graph, "draft": None if draft_model is None else draft_model.graph}
+    models = {} if trtllm is None else {"target": trtllm.target, "draft": trtllm.draft}
+    notes = []
+    for role, choice in (("target", recipe.target), ("draft", recipe.draft)):
+        graph, model = graphs[role], models.get(role)
+        rule = None if model is None else model.quantization
+        own = trtllm is None and graph is not None and graph.calibrated_method is not None
+        looks = own or (rule is not None and rule.calibrated)
+        if isinstance(choice, ModelChoice) and choice.calibration is not None and not looks:
+            notes.append(f"{role}.calibration is not read: nothing of the {role} is quantized by what goes into it.")
+    return tuple(notes)

@@ -13,6 +13,7 @@ from specc.catalog.head_timings import HEAD_TIMINGS
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
+from specc.plan.calibration import unread_texts
 from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
 from specc.plan.fit import fit_from_demand
@@ -79,7 +80,7 @@ def plan_from_recipe(
     notes += _scheme_notes(source, choices.scheme, graph) if trtllm is None else trtllm_notes(recipe, trtllm)
     if trtllm is None:
         notes += _draft_scheme_notes(choices, draft_source, graph if draft.model is None else draft.model.graph)
-    return Plan(
+    plan = Plan(
         schema=PLAN_SCHEMA,
         name=recipe.name,
         target=TargetPlan(source.uri, choices.scheme, facts, source.tokens),
@@ -98,6 +99,7 @@ def plan_from_recipe(
         prediction=prediction,
         numerics=recipe.numerics,
     )
+    return replace(plan, notes=(*plan.notes, *unread_texts(recipe, plan)))
 
 
 def plan_text(plan: Plan) -> str:

@@ -66,7 +66,19 @@ def head_from_choice(draft: DraftChoice, base: Path) -> HeadFolder | None:
 
 
 def source_from_choice(choice: ModelChoice, base: Path, *, offline: bool) -> SourceCheckpoint:
-    """Open the checkpoint of one model of a recipe."""
+    """Open the checkpoint of one model of a recipe.
+
+    Raises:
+        SpeccError: SPC2nn as above; SPC410 the texts of its calibration, which a build will read, are not there.
+    """
+    if choice.calibration is not None and not (base / choice.calibration).is_file():
+        raise SpeccError(
+            "SPC410",
+            str(base / choice.calibration),
+            "there is no such file",
+            "the recipe names it as calibration",
+            "give the path of a file of texts, relative to the recipe's folder; absent, specc takes its own",
+        )
     return source_from_reference(
         choice.model,
         base=base,

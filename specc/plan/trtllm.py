@@ -167,8 +167,9 @@ def _version_row(recipe: Recipe, flow: Flow, version: str) -> TrtllmVersionRow:
 def _sizes(recipe: Recipe, stated: BackendChoice) -> tuple[int, int]:
     pp_size = stated.pp_size or 1
     if recipe.gpu.count % pp_size:
-        got = f"pp_size {pp_size} of {recipe.gpu.count} GPUs"
-        raise refused(recipe, ("backend", "pp_size"), got, "each stage has as many GPUs as the others", "pp_size: 1")
+        got, why = f"pp_size {pp_size} of {recipe.gpu.count} GPUs", "each stage has as many GPUs as the others"
+        fewer = max(size for size in range(1, pp_size) if recipe.gpu.count % size == 0)
+        raise refused(recipe, ("backend", "pp_size"), got, why, f"pp_size: {fewer}, or another gpu.count")
     return recipe.gpu.count // pp_size, pp_size
 
 
@@ -188,6 +189,12 @@ def _draft_plan(
     if choice.steps != "single":
         why = "TensorRT-LLM loops over single steps of the draft itself"
         raise refused(recipe, ("draft", "steps"), f"steps {choice.steps}", why, "steps: single, or remove it")
+    if choice.support not in (None, "all"):
+        got, why = (
+            f"support {choice.support}",
+            "TensorRT-LLM draws drafts from all ids and compares whole rows of logits",
+        )
+        raise refused(recipe, ("draft", "support"), got, why, "support: all, or remove it")
     if min(limits.max_length, pair.draft.max_position_embeddings) < limits.max_length:
         got = f"a draft of {pair.draft.max_position_embeddings} positions for texts of {limits.max_length}"
         why = "TensorRT-LLM does not draft past the draft's own length"

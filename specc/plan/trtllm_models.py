@@ -63,7 +63,7 @@ def model_plan(
     if weights == "quantized":
         quantization = quantization_from_choice(recipe, role, choice, facts, scheme=scheme, tp_size=tp_size)
     else:
-        refuse_words(recipe, role, choice)
+        refuse_words(recipe, role, choice, weights)
     layout = _layout(flow, weights)
     int4 = stored.int4 if (layout, weights, scheme) == ("ranks", "stored", "w4a16") else None
     dtype = _plain_dtype(scheme, stored, int4)
@@ -171,8 +171,25 @@ def _check_int4(recipe: Recipe, role: str, facts: ModelFacts, int4: Int4Groups, 
 
 
 def _check_split(recipe: Recipe, role: str, facts: ModelFacts, tp_size: int, pp_size: int) -> None:
+    uneven = _uneven(facts, tp_size)
+    if uneven:
+        got, why = f"{', '.join(uneven)} over {tp_size} GPUs", "each GPU holds an equal part of every matrix"
+        even = [size for size in range(1, facts.num_attention_heads + 1) if not _uneven(facts, size)]
+        near = [*[size for size in even if size < tp_size][-1:], *[size for size in even if size > tp_size][:1]]
+        fix = "gpu.count: " + " or ".join(str(size * pp_size) for size in near)
+        raise SpeccError("SPC345", recipe.place("gpu", "count"), f"the {role}: {got}", why, fix)
+    layers = facts.num_hidden_layers
+    if layers < pp_size:
+        got, why = f"{layers} layers of the {role} in {pp_size} stages", "each stage holds a layer at least"
+        count = tp_size * pp_size
+        fix = f"pp_size: {max(size for size in range(1, layers + 1) if count % size == 0)}"
+        raise refused(recipe, ("backend", "pp_size"), got, why, fix)
+
+
+def _uneven(facts: ModelFacts, tp_size: int) -> list[str]:
+    """Return which sizes of a model so many GPUs cannot share evenly."""
     kv = facts.num_key_value_heads
-    uneven = [
+    return [
         f"{name} {value}"
         for name, value, bad in (
             ("num_attention_heads", facts.num_attention_heads, facts.num_attention_heads % tp_size),
@@ -181,12 +198,6 @@ def _check_split(recipe: Recipe, role: str, facts: ModelFacts, tp_size: int, pp_
         )
         if bad
     ]
-    if uneven:
-        got, why = f"{', '.join(uneven)} over {tp_size} GPUs", "each GPU holds an equal part of every matrix"
-        raise SpeccError("SPC345", recipe.place("gpu", "count"), f"the {role}: {got}", why, "another gpu.count")
-    if facts.num_hidden_layers < pp_size:
-        got = f"{facts.num_hidden_layers} layers of the {role} in {pp_size} stages"
-        raise refused(recipe, ("backend", "pp_size"), got, "each stage holds a layer at least", "a smaller pp_size")
 
 
 def _inner(facts: ModelFacts) -> int:

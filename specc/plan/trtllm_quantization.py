@@ -8,7 +8,7 @@ from typing import Final
 from specc.catalog.weight_formats import NVFP4, QuantizationMethod, WeightFormat
 from specc.checkpoint.facts import ModelFacts
 from specc.errors import SpeccError
-from specc.plan.trtllm_plan import LayerQuantization
+from specc.plan.trtllm_plan import LayerQuantization, WeightsForm
 from specc.recipe.models import ModelChoice
 from specc.recipe.schema import Recipe
 
@@ -38,6 +38,15 @@ FORMS: Final[dict[str, tuple[_Form, ...]]] = {
 }
 """By scheme; the first form where a recipe does not say: it needs no calibration, where there is such a one."""
 WORDS: Final = ("group_size", "zero_point", "granularity", "method")
+REASONS: Final[dict[WeightsForm, str]] = {
+    "plain": "the weights are not quantized",
+    "at build": "trtllm-build quantizes the matrices, in a form of its own",
+    "fp8 rows": "the engine flow has fp8 with a scale for each row",
+    "stored": "the matrices stay as the checkpoint stores them",
+}
+"""Why words on quantization are refused, by what becomes of the weights."""
+ROWS: Final = (("zero_point", False), ("granularity", "channel"), ("method", "rtn"))
+"""Words for what `fp8 rows` are."""
 
 
 def refused(recipe: Recipe, path: tuple[str, ...], got: str, why: str, fix: str) -> SpeccError:
@@ -89,16 +98,20 @@ def quantization_from_choice(
     return LayerQuantization(form.format, method, form.static_inputs)
 
 
-def refuse_words(recipe: Recipe, role: str, choice: ModelChoice) -> None:
-    """Refuse words on quantization where specc does not quantize.
+def refuse_words(recipe: Recipe, role: str, choice: ModelChoice, weights: WeightsForm) -> None:
+    """Refuse words on quantization that are not those of the only form there is.
 
     Raises:
         SpeccError: SPC324.
     """
     stated = choice.scheme
-    words = [] if stated is None else [word for word in WORDS if word in stated.model_fields_set]
-    if stated is not None and words:
-        got, why = f"{stated.name} with {', '.join(words)}", "the matrices are not quantized by specc in this flow"
+    if stated is None:
+        return
+    words = stated.model_dump(include=stated.model_fields_set & set(WORDS))
+    meant = ROWS if weights == "fp8 rows" else ()
+    others = [f"{word} {words[word]}" for word in WORDS if word in words and (word, words[word]) not in meant]
+    if others:
+        got, why = f"{stated.name} with {', '.join(others)}", REASONS[weights]
         raise refused(recipe, (role, "scheme"), got, why, f"{role}.scheme: {stated.name}")
 
 

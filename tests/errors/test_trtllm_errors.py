@@ -215,6 +215,38 @@ def test_stages_divide_the_gpus() -> None:
     text = 'backend: {name: tensorrt-llm, flow: engine, version: "1.2.1", pp_size: 3}'
     error = refused(text)
     assert (error.code, error.got) == ("SPC324", "pp_size 3 of 2 GPUs")
+    assert error.fix == "pp_size: 2, or another gpu.count"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "stages", "fix"),
+    [(3, 1, "gpu.count: 2 or 4"), (16, 1, "gpu.count: 8"), (6, 2, "gpu.count: 4 or 8"), (32, 32, "pp_size: 16")],
+)
+def test_the_fix_of_a_split_names_numbers_that_divide_the_model(gpus: int, stages: int, fix: str) -> None:
+    backend = f'backend: {{name: tensorrt-llm, flow: engine, version: "1.2.1", pp_size: {stages}}}'
+    error = refused(f"gpu: {{name: h100-sxm-80gb, count: {gpus}}}", backend)
+    assert error.fix == fix
+
+
+@pytest.mark.parametrize(
+    ("scheme", "facts", "got", "why"),
+    [
+        ("{name: bf16, group_size: 32}", {}, "bf16 with group_size 32", "not quantized"),
+        ("{name: fp8, granularity: tensor}", {}, "fp8 with granularity tensor", "a scale for each row"),
+        ("{name: w8a16, method: mse}", {}, "w8a16 with method mse", "trtllm-build quantizes"),
+    ],
+)
+def test_words_on_quantization_are_those_of_the_form_that_is_written(
+    scheme: str, facts: dict[str, Any], got: str, why: str
+) -> None:
+    error = refused(f"target: {{model: m, scheme: {scheme}}}", **facts)
+    assert (error.code, error.got) == ("SPC324", got)
+    assert why in error.why
+
+
+def test_a_support_of_drafts_is_not_dropped_without_a_word() -> None:
+    error = refused("draft: {kind: model, model: d, support: 5}", "acceptance: rejection")
+    assert (error.code, error.got, error.fix) == ("SPC324", "support 5", "support: all, or remove it")
 
 
 def test_spc720_a_checkpoint_is_not_run_here(tmp_path: Path) -> None:
