@@ -73,7 +73,6 @@ def plan_from_recipe(
     pair = Pair(facts, draft.spec, draft.facts, source, draft_source, head)
     trtllm = trtllm_from_recipe(recipe, choices, pair, lengths.limits, prediction)
     demand = demand_of_trtllm(_demand(choices, facts, graph, draft, lengths), trtllm, head)
-    fit = _checked_fit(recipe, choices, demand)
     model = cost_model(recipe, _models(recipe, choices, facts, graph, draft), lengths.limits, given)
     pays = whole_step_notes(model, demand, lengths.limits.default_gamma, choices.gpu.memory_bytes)
     notes = (*choices.notes, *lengths.notes, *model_notes, *acceptance_notes(recipe), *sampling_notes)
@@ -95,7 +94,7 @@ def plan_from_recipe(
         notes=(*notes, *head_notes, *draft.notes, *pays, *_feature_notes(recipe, choices), *_certify_notes(recipe)),
         recipe=recipe.model_dump(mode="json"),
         draft_model=draft.model,
-        fit=fit,
+        fit=_checked_fit(recipe, choices, demand),
         prediction=prediction,
         numerics=recipe.numerics,
     )
