@@ -3,8 +3,7 @@
 //   g++ -std=c++17 host.cpp -o host -lnvinfer -lcudart      (TensorRT-RTX: -ltensorrt_rtx for -lnvinfer)
 //   ./host build/my-bundle MAX_TOKENS GAMMA TEMPERATURE SEED 1 4093 253 28
 //
-// Prints the ids that follow those given. Bundles of acceptance `greedy` and `coupled`, drafts by looking the text up
-// or by the bundle's draft engine. Digests of files are in manifest.json: check them before you load.
+// Prints the ids that follow. For acceptance `greedy` and `coupled`, with drafts from the text or by a draft engine.
 #include <NvInferRuntime.h>
 #include <cuda_runtime_api.h>
 
@@ -58,8 +57,7 @@ std::string bytes_from(std::vector<double> entries, size_t count) {
 
 // Before an engine is loaded: it is for the version of the library that built it, and for the GPUs that it names.
 void check_here(const Json& spec) {
-  if (spec["format"].text == "onnx") refuse(spec["file"].text + " is for ONNX Runtime, and this host runs TensorRT's");
-  std::ostringstream version, sm;
+  std::ostringstream version, sm, sms;
   version << getInferLibMajorVersion() << '.' << getInferLibMinorVersion() << '.' << getInferLibPatchVersion() << '.'
           << getInferLibBuildVersion();
   const std::string& built = spec["library"].text;
@@ -70,10 +68,9 @@ void check_here(const Json& spec) {
   cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
   sm << major << '.' << minor;
-  std::string sms;
-  for (const Json& one : spec["compute_capabilities"].items) sms += " " + one.text;
-  if ((sms + " ").find(" " + sm.str() + " ") == std::string::npos)
-    refuse("the engine was built for SM" + sms + "; this GPU is SM " + sm.str());
+  for (const Json& one : spec["compute_capabilities"].items) sms << ' ' << one.text;
+  if ((sms.str() + " ").find(" " + sm.str() + " ") == std::string::npos)
+    refuse("the engine was built for SM" + sms.str() + "; this GPU is SM " + sm.str());
 }
 
 // One engine: a context for each profile, and device memory of every tensor, which stays where it is.
@@ -89,8 +86,8 @@ struct Engine {
       auto& context = contexts[profile["name"].text];
       context.reset(engine->createExecutionContext());
       check(context && context->setOptimizationProfileAsync(index, stream), "making a context");
-      most_tokens = std::max(most_tokens, profile["tokens"].items[2].integer());
-      most_rows = std::max(most_rows, profile["logit_rows"].items[2].integer());
+      most_tokens = std::max(most_tokens, profile["tokens"][2].integer());
+      most_rows = std::max(most_rows, profile["logit_rows"][2].integer());
     }
     for (const char* kind : {"inputs", "outputs"}) {
       for (const Json& tensor : spec[kind].items) allocate(tensor);
@@ -116,10 +113,9 @@ struct Engine {
 
   const Json& narrowest_profile(int64_t tokens, int64_t rows) const {
     const Json* best = nullptr;
-    auto most = [](const Json& profile, const char* of) { return profile[of].items[2].integer(); };
     for (const Json& profile : spec["profiles"].items)
-      if (tokens <= most(profile, "tokens") && rows <= most(profile, "logit_rows"))
-        if (!best || most(profile, "tokens") < most(*best, "tokens")) best = &profile;
+      if (tokens <= profile["tokens"][2].integer() && rows <= profile["logit_rows"][2].integer())
+        if (!best || profile["tokens"][2].integer() < (*best)["tokens"][2].integer()) best = &profile;
     check(best, "finding a profile for " + std::to_string(tokens) + " tokens");
     return *best;
   }
@@ -127,8 +123,8 @@ struct Engine {
   // Runs a row of tokens, the last `drafts` of them drafts, over `past` valid cache rows; returns the int64 outputs.
   std::map<std::string, Ids> call(const Ids& row, int64_t past, int64_t drafts, Inputs inputs) {
     const Json& profile = narrowest_profile(length(row), drafts + 1);
-    const int64_t tokens = std::max(length(row), profile["tokens"].items[0].integer());
-    const int64_t rows = std::max(drafts + 1, profile["logit_rows"].items[0].integer()), end = past + tokens;
+    const int64_t tokens = std::max(length(row), profile["tokens"][0].integer());
+    const int64_t rows = std::max(drafts + 1, profile["logit_rows"][0].integer()), end = past + tokens;
     // TensorRT does not check that padding ends inside the caches.
     check(end <= spec["capacity"].integer(), "fitting " + std::to_string(end) + " rows into the caches");
     inputs["input_ids"].assign(row.begin(), row.end());
@@ -176,8 +172,7 @@ struct Engine {
 int64_t fed(Engine& engine, const Ids& text, int64_t& past, const Inputs& sampling) {
   int64_t next = -1;
   while (past < length(text)) {
-    const auto first = text.begin() + past;
-    const Ids chunk(first, first + std::min(engine.most_tokens, length(text) - past));
+    const Ids chunk(text.begin() + past, text.begin() + past + std::min(engine.most_tokens, length(text) - past));
     next = engine.call(chunk, past, 0, sampling)["next_token"][0];
     past += length(chunk);
   }
@@ -188,10 +183,8 @@ int64_t fed(Engine& engine, const Ids& text, int64_t& past, const Inputs& sampli
 Ids looked_up(const Ids& ids, int64_t gamma) {
   for (int64_t n = std::min<int64_t>(4, length(ids) - 1); n > 0; --n)
     for (int64_t start = length(ids) - n - 1; start >= 0; --start)
-      if (std::equal(ids.end() - n, ids.end(), ids.begin() + start)) {
-        const auto first = ids.begin() + start + n;
-        return {first, first + std::min<int64_t>(gamma, ids.end() - first)};
-      }
+      if (std::equal(ids.end() - n, ids.end(), ids.begin() + start))
+        return {ids.begin() + start + n, ids.begin() + start + n + std::min(gamma, length(ids) - start - n)};
   return {};
 }
 
@@ -203,8 +196,7 @@ Ids generated(const std::string& bundle, const Json& manifest, Ids ids, int64_t 
   if (prompt < 1 || most_tokens < 1 || wanted > longest)
     refuse("prompt and output hold 1 to " + std::to_string(longest) + " tokens");
   const int64_t vocabulary = manifest["model"]["vocab_size"].integer();  // no engine checks what it looks up
-  for (int64_t id : ids)
-    if (id < 0 || id >= vocabulary) refuse("the prompt's ids must be below " + std::to_string(vocabulary));
+  for (int64_t id : ids) check(id >= 0 && id < vocabulary, "finding id " + std::to_string(id) + " in the vocabulary");
   Ids stops;
   if (manifest["tokenizer"].text != "null")
     for (const Json& id : manifest["tokenizer"]["stop_ids"].items) stops.push_back(id.integer());
@@ -224,9 +216,8 @@ Ids generated(const std::string& bundle, const Json& manifest, Ids ids, int64_t 
     Ids drafts = draft ? Ids{} : looked_up(ids, most);
     for (Ids text = ids; draft && length(drafts) < most; text.push_back(drafts.back()))
       drafts.push_back(fed(*draft, text, draft_past, sampling));
-    Ids row{ids.back()};
-    row.insert(row.end(), drafts.begin(), drafts.end());
-    auto out = target.call(row, past, length(drafts), sampling);
+    drafts.insert(drafts.begin(), ids.back());
+    auto out = target.call(drafts, past, length(drafts) - 1, sampling);
     past = out["next_past"][0];
     draft_past = std::min(draft_past, past);  // rows of drafts that were not accepted are stale
     for (int64_t j = 0; j <= out["num_accepted"][0] && !ended(); ++j) ids.push_back(out["tokens"][j]);
@@ -238,15 +229,14 @@ int main(int count, char** arguments) {
   if (count < 7) refuse("usage: host BUNDLE MAX_TOKENS GAMMA TEMPERATURE SEED ID...");
   std::vector<double> numbers;
   for (int i = 2; i < count; ++i) {
-    char* end = nullptr;
+    char* end = arguments[i];
     numbers.push_back(std::strtod(arguments[i], &end));
-    if (end == arguments[i] || *end) refuse(std::string("no number: ") + arguments[i]);
+    check(end != arguments[i] && !*end, std::string("reading the number ") + arguments[i]);
   }
   std::istringstream text(file_content(arguments[1] + std::string("/manifest.json")));
   const Json manifest = json_from(text);
   const std::string& acceptance = manifest["acceptance"].text;
-  const std::vector<Json>& abi = manifest["abi"].items;
-  if (abi.empty() || abi[0].integer() != 1 || (acceptance != "greedy" && acceptance != "coupled"))
+  if (manifest["abi"][0].integer() != 1 || (acceptance != "greedy" && acceptance != "coupled"))
     refuse("this host has ABI 1, acceptance greedy and coupled");
   const Inputs sampling{{"temperature", {numbers[2]}}, {"seed", {numbers[3]}}};
   const Ids prompt(numbers.begin() + 4, numbers.end());

@@ -200,8 +200,8 @@ def test_words_of_the_recipe_choose_the_layout_and_whether_texts_are_read(
         ("serve", "fp8", {"granularity": "group"}, "fp8 with granularity group"),
         ("serve", "w4a16", {"group_size": 64}, "w4a16 with group_size 64"),
         ("serve", "nvfp4", {"method": "awq"}, "nvfp4 with method awq"),
-        ("serve", "bf16", {"method": "rtn"}, "bf16 with method"),
-        ("engine", "w4a16", {"group_size": 128}, "w4a16 with group_size"),
+        ("serve", "bf16", {"method": "rtn"}, "bf16 with method rtn"),
+        ("engine", "w4a16", {"group_size": 128}, "w4a16 with group_size 128"),
         ("engine", "nvfp4", {}, "scheme nvfp4 in the flow engine"),
     ],
 )
