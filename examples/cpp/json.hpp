@@ -25,7 +25,7 @@ struct Json {
       if (item.name == field) return item;
     refuse("manifest.json has no " + field);
   }
-  const Json& operator[](size_t i) const { return i < items.size() ? items[i] : (*this)["number " + std::to_string(i)]; }
+  const Json& operator[](size_t i) const { return i < items.size() ? items[i] : (*this)["item " + std::to_string(i)]; }
   double number() const { return std::strtod(text.c_str(), nullptr); }
   int64_t integer() const { return std::strtoll(text.c_str(), nullptr, 10); }
 };

@@ -157,7 +157,7 @@ def test_engines_that_it_does_not_know_are_left_alone(host, tmp_path):
     ("changed", "message"),
     [
         ({"engines": []}, "finding a target in the manifest failed"),
-        ({"abi": 1}, "manifest.json has no number 0"),
+        ({"abi": 1}, "manifest.json has no item 0"),
         ({"model": {"vocab_size": 9}}, "in the vocabulary failed"),
         ({"engines": [{"role": "target", "variant": "main", "library": None}]}, "built by version null of the library"),
     ],
