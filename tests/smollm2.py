@@ -37,7 +37,6 @@ def reference_model():  # a transformers model
     import torch
     from transformers import AutoModelForCausalLM
 
-    torch.set_num_threads(2)
     model = AutoModelForCausalLM.from_pretrained(package_folder(), gguf_file=GGUF, dtype=torch.float32)
     return model.eval()
 

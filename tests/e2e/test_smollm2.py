@@ -43,7 +43,8 @@ def bundle(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def session(bundle):
-    with Session.load(bundle, verify="full") as loaded:
+    # One thread: a second would spin on the core of another worker of the tests.
+    with Session.load(bundle, threads=1, verify="full") as loaded:
         yield loaded
 
 

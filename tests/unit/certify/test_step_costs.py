@@ -18,13 +18,13 @@ NAMES = ("input_ids", "num_tokens", "past_lengths", "logit_rows")
 class ClockedRunner:
     """Records its calls; time passes only in them."""
 
-    def __init__(self, fixed=0.01, per_token=0.001, first_call_s=0.0, profiles=(ANY,)):
+    def __init__(self, fixed=0.01, per_token=0.001, first_call_s=0.0, cold_s=0.0, profiles=(ANY,)):
         required = tuple(TensorSpec(name, "i64", ("B",), required=True, neutral=None) for name in NAMES)
         optional = TensorSpec("temperature", "f32", ("B",), required=False, neutral=0.0)
         self.spec = EngineSpec(
             "target", "main", "onnx", "target.onnx", "f32", (*required, optional), (), (), None, (512,), profiles, ()
         )
-        self.fixed, self.per_token, self.first_call_s = fixed, per_token, first_call_s
+        self.fixed, self.per_token, self.first_call_s, self.cold_s = fixed, per_token, first_call_s, cold_s
         self.now, self.reserved, self.calls = 0.0, (0, 0), []
 
     def reserve(self, slots, length):
@@ -34,6 +34,7 @@ class ClockedRunner:
         assert first_slot == 0
         batch, tokens = inputs["input_ids"].shape
         slow = self.first_call_s if (batch, tokens) not in [shape for shape, _ in self.calls] else 0.0
+        slow += 0.0 if self.calls else self.cold_s
         self.calls.append(((batch, tokens), inputs))
         self.now += self.fixed + self.per_token * batch * tokens + slow
         return {}
@@ -66,6 +67,10 @@ def test_costs_are_those_of_warm_calls():
         assert cost.seconds == pytest.approx(0.01 + 0.001 * cost.batch * cost.tokens, abs=1e-9)
 
 
+def test_an_engine_whose_weights_are_not_in_memory_yet_is_measured_on_all_shapes():
+    assert len(ClockedRunner(cold_s=3.0).measure(budget_s=4.0)) == len(ClockedRunner().measure(budget_s=4.0)) == 24
+
+
 def test_calls_follow_the_abi():
     runner = ClockedRunner()
     runner.measure()
@@ -88,7 +93,7 @@ def test_rounds_are_interleaved_in_an_order_of_their_own_that_the_seed_repeats()
         return [shape for shape, _ in runner.calls]
 
     calls = order(0)
-    rounds = [calls[start : start + 24] for start in range(24, len(calls), 24)]
+    rounds = [calls[start : start + 24] for start in range(25, len(calls), 24)]
     assert all(sorted(one) == sorted(rounds[0]) for one in rounds)
     assert rounds[0] != rounds[1]
     assert calls == order(0)
