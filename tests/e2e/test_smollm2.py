@@ -112,7 +112,7 @@ def test_every_pair_of_settings_occurs_in_a_cell():
 def test_speculative_ids_equal_ar_ids(session, index):
     prompts = [PASSAGE + "Again: " + PASSAGE[: 20 * n] for n in (1, 2, 3, 4)]
     ids = [session.ids_from_text(prompt) for prompt in prompts]
-    params = GenerationParams(max_new_tokens=24, seed=100 + index, mode="ar", **SAMPLING[index])
+    params = GenerationParams(max_new_tokens=16, seed=100 + index, mode="ar", **SAMPLING[index])
     alone = [session.generate([prompt], params)[0] for prompt in ids]
     for step in range(3):
         gamma, batch = gamma_and_batch(index, step)
