@@ -86,6 +86,6 @@ def _is_wanted() -> bool:
     if sys.platform != "linux":
         return False
     try:
-        return "[never]" not in SETTING.read_text()
+        return MAPS.exists() and "[never]" not in SETTING.read_text()
     except OSError:  # a kernel without them
         return False

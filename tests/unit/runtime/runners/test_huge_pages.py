@@ -83,13 +83,20 @@ def test_new_memory_keeps_its_content_and_gets_huge_pages() -> None:
 
 
 def test_an_administrators_never_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    setting = tmp_path / "enabled"
+    setting, maps = tmp_path / "enabled", tmp_path / "maps"
     monkeypatch.setattr(huge_pages, "SETTING", setting)
-    monkeypatch.setattr(huge_pages, "MAPS", tmp_path / "unread")
+    monkeypatch.setattr(huge_pages, "MAPS", maps)
+    maps.write_text("read rw-p")  # no line of such a file: whoever reads it fails
     setting.write_text("always madvise [never]\n")
     with huge_pages_under_new_memory():
         pass
     setting.unlink()  # a kernel without them
+    with huge_pages_under_new_memory():
+        pass
+    setting.write_text("always [madvise] never\n")
+    with pytest.raises(IndexError), huge_pages_under_new_memory():
+        pass
+    maps.unlink()  # no /proc
     with huge_pages_under_new_memory():
         pass
 
