@@ -33,7 +33,10 @@ from specc.quantize.quantized import QuantizedWeight
 
 Element = TypeVar("Element", bound=np.generic)
 
-BLOCK_ENCODINGS: Final = ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k")
+BLOCK_ENCODINGS: Final = (
+    *("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k"),
+    *("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs"),
+)
 
 
 def parts_from_gguf(path: Path) -> TokenizerParts:

@@ -1,7 +1,8 @@
 """GGUF blocks that are a format of ours, read without rounding anything again.
 
-Blocks with a float minimum (`q4_1`, `q5_1`, `q4_k`, `q5_k`) have no integer that stands for 0.0, so no engine reads
-them as they are: their numbers are expanded and quantized anew, with an error that is said.
+Blocks with a float minimum (`q4_1`, `q5_1`, `q2_k`, `q4_k`, `q5_k`) have no integer that stands for 0.0, and those of
+`q3_k` and of points of a grid (`iq1` to `iq3`) have no format here: their numbers are expanded and quantized anew, with
+an error that is said.
 
 Source: llama.cpp, `ggml-common.h` and `dequantize_row_*` of `ggml-quants.c`.
 """
@@ -25,10 +26,15 @@ BLOCK_FORMATS: Final[dict[str, WeightFormat]] = {
     "q5_0": WeightFormat("int8", "group", 32, zero_point=False, scale_dtype="f16"),
     "q8_0": WeightFormat("int8", "group", 32, zero_point=False, scale_dtype="f16"),
     "q6_k": WeightFormat("int8", "group", 16, zero_point=False, scale_dtype="f32"),
+    "iq4_nl": WeightFormat("int8", "group", 32, zero_point=False, scale_dtype="f16"),
+    "iq4_xs": WeightFormat("int8", "group", 32, zero_point=False, scale_dtype="f32"),
 }
-"""Encodings that are exactly a format. Scales may be negative. The scale of 16 weights of `q6_k` is a product."""
+"""Encodings that are exactly a format. Scales may be negative. The scale of 16 weights of `q6_k` is a product, as
+that of 32 of `iq4_xs`."""
 
-BLOCK_BYTES: Final = {"q4_0": 18, "q5_0": 22, "q8_0": 34, "q6_k": 210}
+BLOCK_BYTES: Final = {"q4_0": 18, "q5_0": 22, "q8_0": 34, "q6_k": 210, "iq4_nl": 18, "iq4_xs": 136}
+LEVELS: Final = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8)
+"""What the 16 codes of `iq4_nl` and `iq4_xs` stand for."""
 
 
 def formats_from_headers(headers: Mapping[str, TensorHeader]) -> dict[str, WeightFormat]:
@@ -59,6 +65,10 @@ def quantized_from_gguf(header: TensorHeader) -> QuantizedWeight:
             codes, scales = np.ascontiguousarray(blocks[:, 2:]).view(np.int8), _float16(blocks[:, :2])
         case "q6_k":
             codes, scales = _q6_k(blocks)
+        case "iq4_nl":
+            codes, scales = LEVELS[_halves(blocks[:, 2:])], _float16(blocks[:, :2])
+        case "iq4_xs":
+            codes, scales = _iq4_xs(blocks)
         case other:
             raise SpeccBug(f"{other} is no format")
     if not np.isfinite(scales).all():
@@ -86,3 +96,12 @@ def _q6_k(blocks: Uint8Array) -> tuple[CodeArray, Float32Array]:
     codes = nibbles.reshape(-1, 2, 4, 32) | (pairs << np.uint8(4))
     scales = np.ascontiguousarray(blocks[:, 192:208]).view(np.int8).astype(np.float32) * _float16(blocks[:, 208:])
     return codes.reshape(-1, 256).view(np.int8) - np.int8(32), scales
+
+
+def _iq4_xs(blocks: Uint8Array) -> tuple[CodeArray, Float32Array]:
+    """Return codes [blocks, 256] and scales [blocks, 8]; a block is one scale, 2 high and 4 low bits of 8, 128 bytes."""
+    high = np.ascontiguousarray(blocks[:, 2:4]).view("<u2") >> np.arange(0, 16, 2, dtype=np.uint16) & np.uint16(3)
+    low = blocks[:, 4:8, np.newaxis] >> np.array([0, 4], np.uint8) & np.uint8(15)  # [blocks, 4, 2]
+    factors = (low.reshape(-1, 8) | (high.astype(np.uint8) << np.uint8(4))).view(np.int8) - np.int8(32)
+    codes = LEVELS[_halves(blocks[:, 8:].reshape(-1, 16))]
+    return codes.reshape(-1, 256), factors.astype(np.float32) * _float16(blocks[:, :2])

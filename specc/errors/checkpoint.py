@@ -66,7 +66,7 @@ CHECKPOINT: Final[dict[str, CodeRow]] = {
     "SPC222": CodeRow(
         "A tensor's encoding cannot be read as numbers",
         "specc reads f32, f16 and bf16 from safetensors, quantized layers as their configuration describes them, and "
-        "from GGUF ten block encodings more.",
+        "from GGUF nineteen block encodings more.",
     ),
     "SPC223": CodeRow(
         "A tensor holds numbers that are not finite",

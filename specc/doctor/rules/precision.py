@@ -16,10 +16,11 @@ PERPLEXITY_RATIO: Final = {4: 1.27, 8: 1.01}
 WORTH_A_WARNING: Final = 1.05
 """That much of the perplexity in f32, or a part of the greedy ids less than the next, moves acceptance."""
 SAME_IDS: Final = 0.9
-PACKED: Final = {"q2_k": 2, "q3_k": 3, "q4_0": 4, "q4_1": 4, "q4_k": 4, "iq4_nl": 4, "iq4_xs": 4} | {
-    "int4": 4,
-    "uint4": 4,
-    "fp4_e2m1": 4,
+PACKED: Final = {
+    **dict.fromkeys(("iq1_s", "iq1_m"), 1),
+    **dict.fromkeys(("q2_k", "iq2_xxs", "iq2_xs", "iq2_s"), 2),
+    **dict.fromkeys(("q3_k", "iq3_xxs", "iq3_s"), 3),
+    **dict.fromkeys(("q4_0", "q4_1", "q4_k", "iq4_nl", "iq4_xs", "int4", "uint4", "fp4_e2m1"), 4),
 }
 """Bits of the encodings that a checkpoint may store its bulk in."""
 
