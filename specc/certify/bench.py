@@ -16,7 +16,7 @@ from specc.runtime.params import Mode
 from specc.runtime.request import GREEDY_BELOW
 from specc.speculation.modes import MODES
 
-BENCH_SCHEMA = 1
+BENCH_SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class PromptBench:
         same_ids: speculation gave the ids of AR; None where acceptance keeps the law of sampled text and not its ids.
         mal: mean accepted length of its rounds, None without a round.
         decode_speedup: AR decode seconds a token over those of the mode, the median over rounds.
+        expected_speedup: tokens a call over the cost of these calls, by the measured step costs; None without them.
     """
 
     prompt_tokens: int
@@ -54,6 +55,7 @@ class PromptBench:
     same_ids: bool | None
     mal: float | None
     decode_speedup: float
+    expected_speedup: float | None
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ def bench_from_session(session: Session, request: BenchRequest, progress: Progre
         lowest=min(ratios),
         highest=max(ratios),
         expected_speedup=expected_from_statistics(session, statistics),
-        prompts=tuple(_prompt_bench([pairs[i] for pairs in counted], fixed) for i in range(len(request.prompts))),
+        prompts=tuple(
+            _prompt_bench(session, [pairs[i] for pairs in counted], fixed) for i in range(len(request.prompts))
+        ),
     )
 
 
@@ -175,7 +179,7 @@ def _seconds_a_token(generations: Iterable[Generation]) -> float:
     return sum(generation.decode_s for generation in made) / max(tokens, 1)
 
 
-def _prompt_bench(pairs: Sequence[_Pair], fixed: bool) -> PromptBench:
+def _prompt_bench(session: Session, pairs: Sequence[_Pair], fixed: bool) -> PromptBench:
     tested = pairs[-1].tested
     return PromptBench(
         prompt_tokens=tested.usage.prompt_tokens,
@@ -183,4 +187,5 @@ def _prompt_bench(pairs: Sequence[_Pair], fixed: bool) -> PromptBench:
         same_ids=all(pair.ar.token_ids == pair.tested.token_ids for pair in pairs) if fixed else None,
         mal=tested.statistics.mal,
         decode_speedup=median(_ratio([pair]) for pair in pairs),
+        expected_speedup=expected_from_statistics(session, tested.statistics),
     )

@@ -210,10 +210,11 @@ def show_bench(report: BenchReport) -> None:
             "-" if prompt.same_ids is None else "yes" if prompt.same_ids else "NO",
             "-" if prompt.mal is None else f"{prompt.mal:.2f}",
             f"{prompt.decode_speedup:.2f}",
+            "-" if prompt.expected_speedup is None else f"{prompt.expected_speedup:.2f}",
         ]
         for index, prompt in enumerate(report.prompts)
     ]
-    columns = ["prompt", "input", "output", "same ids", "MAL", "speed / AR"]
+    columns = ["prompt", "input", "output", "same ids", "MAL", "speed / AR", "by step costs"]
     show_table(columns, rows, right=frozenset(range(1, len(columns))))
     expected = "" if report.expected_speedup is None else f", by step costs {report.expected_speedup:.2f}"
     mal = "-" if report.mal is None else f"{report.mal:.2f}"
