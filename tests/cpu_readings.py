@@ -16,7 +16,9 @@ from statistics import median
 from typing import Any, Final
 
 from specc.bundle.record import record_from_json
+from specc.checkpoint.tensor_set import EMBEDDING, HEAD
 from specc.plan.device import device_from_machine
+from specc.plan.products import FormatOf, usual_format
 from specc.plan.roofline import call_seconds
 from specc.plan.shape import ModelShape, shape_from_facts
 from specc.probe.result import ProbeResult, machine_from_probe
@@ -90,4 +92,10 @@ def _reading(bundle: str, ahead: str, kept: dict[str, Any]) -> Reading:
 def _shape(bundle: str) -> ModelShape:
     name, scheme = bundle.rsplit("-", 1)
     facts = SMOLLM2_FACTS if name == "smollm2" else facts_from_sizes(RANDOM_SHAPES[name])
-    return shape_from_facts(facts, scheme, "f32")
+    return shape_from_facts(facts, scheme, "f32", _formats(scheme))
+
+
+def _formats(scheme: str) -> FormatOf:
+    """Return how the bundles stored matrices: quantized heads in groups of 8 bits, before w4a16 had those of w8a8."""
+    head = usual_format("w8a16" if scheme == "w4a16" else scheme)
+    return lambda name: (head if name in (EMBEDDING, HEAD) else usual_format(scheme))(name)

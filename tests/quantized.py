@@ -24,10 +24,17 @@ INT8 = WeightFormat("int8", "group", 32, zero_point=False)
 INT7 = WeightFormat("int7", "channel", None, zero_point=False)
 
 
-def quantized_rows(body: WeightFormat = INT4, *, tied: bool = False) -> tuple[WeightRow, ...]:
-    """Return the rows of w4a16 on ONNX Runtime, or of another body."""
-    head = WeightRow(EMBEDDING if tied else HEAD, "w8a16", INT8, "rtn")
-    return head, WeightRow(LAYERS, "w4a16", body, "rtn")
+def quantized_rows(
+    body: WeightFormat = INT4, *, tied: bool = False, head: WeightFormat = INT7
+) -> tuple[WeightRow, ...]:
+    """Return the rows of w4a16 on ONNX Runtime, or of another body or head."""
+    return head_row(head, tied=tied), WeightRow(LAYERS, "w4a16", body, "rtn")
+
+
+def head_row(form: WeightFormat, *, tied: bool) -> WeightRow:
+    """Return the row of a head: of w8a8 where its format is that of integer products, else of w8a16."""
+    scheme = "w8a8" if form == INT7 else "w8a16"
+    return WeightRow(EMBEDDING if tied else HEAD, scheme, form, "rtn", SCHEMES[scheme].activations)
 
 
 def integer_rows() -> tuple[WeightRow, ...]:

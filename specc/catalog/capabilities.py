@@ -45,13 +45,14 @@ class SchemeSupport:
         compute_dtype: dtype of activations and caches in its graphs.
         compute_capabilities: SMs it runs on, ascending; empty on the CPU.
         formats: how matrices of the layers may be stored; the first where a recipe does not say. Empty: as floats.
-        head: scheme of the head where a recipe does not override it; None: floats.
+        heads: schemes of the head where a recipe does not override it: the first that keeps what the checkpoint stores
+            of it exactly, else the first. Empty: floats.
     """
 
     compute_dtype: ComputeDtype
     compute_capabilities: tuple[str, ...]
     formats: tuple[WeightFormat, ...] = ()
-    head: str | None = None
+    heads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,9 +159,9 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         default_scheme="f32",
         schemes={
             "f32": SchemeSupport("f32", ()),
-            "w8a16": SchemeSupport("f32", (), _W8_CPU, head="w8a16"),
-            "w4a16": SchemeSupport("f32", (), _W4_CPU + _W4_ZERO_CPU, head="w8a16"),
-            "w8a8": SchemeSupport("f32", (), _W8A8_CPU, head="w8a16"),
+            "w8a16": SchemeSupport("f32", (), _W8_CPU, heads=("w8a16",)),
+            "w4a16": SchemeSupport("f32", (), _W4_CPU + _W4_ZERO_CPU, heads=("w8a8", "w8a16")),
+            "w8a8": SchemeSupport("f32", (), _W8A8_CPU, heads=("w8a8", "w8a16")),
         },
         refused_schemes={
             "f16": _CPU_CASTS,

@@ -21,7 +21,7 @@ from specc.graph.builder import Builder
 from specc.lower.joined_names import member_names
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.operators import MICROSOFT, ONNXRUNTIME
-from specc.lower.part_values import values_of_parts
+from specc.lower.part_values import parts_in_model
 from specc.lower.take_place import take_place
 from specc.lower.weight_parts import CODES, SCALES
 from specc.plan.plan import GraphPlan
@@ -48,8 +48,7 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
             raise SpeccBug(f"{product.name}: activations {row.activations} of {weight.name}")
         name = str(weight.name)
         if name not in weights:
-            weights[name] = values_of_parts(ONNXRUNTIME, weight, row)
-            model.graph.initializers.update({str(part.name): part for part in weights[name].values()})
+            weights[name] = parts_in_model(model, ONNXRUNTIME, weight, row)
             model.graph.opset_imports[MICROSOFT] = 1
         if owner not in constants:
             constants[owner] = _constants(owner)
@@ -112,6 +111,4 @@ def _multiply(
     owner.remove(product, safe=True)
 
 
-MULTIPLY_INTEGERS: Final = LoweringPass(
-    "multiply_integers", ("one product for matrices of one input",), ("integer products",), _apply
-)
+MULTIPLY_INTEGERS: Final = LoweringPass("multiply_integers", ("rows of codes",), ("integer products",), _apply)

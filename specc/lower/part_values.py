@@ -27,3 +27,15 @@ def values_of_parts(backend: str, weight: ir.Value, row: WeightRow) -> dict[str,
     rows, columns = shape_of(weight)
     parts = parts_of_weight(backend, (rows, columns), row.format)
     return {part.suffix: declared(f"{weight.name}.{part.suffix}", part.dtype, part.shape) for part in parts}
+
+
+def parts_in_model(model: ir.Model, backend: str, weight: ir.Value, row: WeightRow) -> dict[str, ir.Value]:
+    """Return the initializers of a matrix's parts as `values_of_parts`, those that the model has if it has them.
+
+    An earlier pass may have declared them: a tied embedding is looked up and multiplied.
+    """
+    parts = values_of_parts(backend, weight, row)
+    known = model.graph.initializers
+    parts = {suffix: known.get(str(part.name), part) for suffix, part in parts.items()}
+    known.update({str(part.name): part for part in parts.values()})
+    return parts

@@ -16,9 +16,11 @@ from specc.lower.inline_conditionals import INLINE_CONDITIONALS
 from specc.lower.isolate_noise import ISOLATE_NOISE
 from specc.lower.join_heads import JOIN_HEADS
 from specc.lower.join_products import JOIN_PRODUCTS
+from specc.lower.look_up_rows import LOOK_UP_ROWS
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.multiply_integers import MULTIPLY_INTEGERS
 from specc.lower.operators import ONNXRUNTIME, RTX, TENSORRT
+from specc.lower.pick_by_topk import PICK_BY_TOPK
 from specc.lower.repeat_heads import REPEAT_HEADS
 from specc.lower.round_activations import ROUND_ACTIVATIONS
 from specc.lower.separate_names import SEPARATE_NAMES
@@ -31,9 +33,11 @@ PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
     ONNXRUNTIME: (
         FLOAT64_NOISE,
         SPLIT_TOPK,
+        PICK_BY_TOPK,
         JOIN_PRODUCTS,
         JOIN_HEADS,
         FOLD_QUERY_GROUPS,
+        LOOK_UP_ROWS,
         MULTIPLY_INTEGERS,
         USE_MATMULNBITS,
         check_operators(ONNXRUNTIME),

@@ -13,13 +13,13 @@ from specc.catalog.weight_formats import ELEMENT_BITS, WeightFormat
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.tensor_set import EMBEDDING, HEAD, head_name, shapes_from_facts
 
-ProductElement: TypeAlias = Literal["f32", "int8", "int4"]
+ProductElement: TypeAlias = Literal["f32", "int8", "int7", "int4"]
 ProductPart: TypeAlias = Literal["body", "expert", "head"]
 FormatOf: TypeAlias = Callable[[str], WeightFormat | None]
 """How the matrix of a canonical name is stored; None: as floats."""
 
-PRODUCT_BITS: Final[dict[ProductElement, float]] = {"f32": 32.0, "int8": 9.0, "int4": 5.0}
-"""Bits of one weight in groups of 32, scales included, as products read it."""
+PRODUCT_BITS: Final[dict[ProductElement, float]] = {"f32": 32.0, "int8": 9.0, "int7": 8.0, "int4": 5.0}
+"""Bits of one weight as products read it: in groups of 32, scales included; `int7` has one scale a channel."""
 
 _JOINED: Final = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "gate_up", "up_proj": "gate_up"}
 
@@ -75,8 +75,8 @@ def usual_format(scheme: str) -> FormatOf:
     support = BACKENDS["onnxruntime"].schemes.get(scheme)
     layers = SCHEMES[scheme].usual if support is None else next(iter(support.formats), None)
     head = None
-    if support is not None and support.head is not None:
-        head = next(iter(BACKENDS["onnxruntime"].schemes[support.head].formats), None)
+    if support is not None and support.heads:
+        head = next(iter(BACKENDS["onnxruntime"].schemes[support.heads[0]].formats), None)
 
     def format_of(name: str) -> WeightFormat | None:
         if name in (EMBEDDING, HEAD):
@@ -87,9 +87,11 @@ def usual_format(scheme: str) -> FormatOf:
 
 
 def product_element(form: WeightFormat | None) -> ProductElement:
-    """Return which timed product a format is like: 4 bits, 8 bits or floats."""
+    """Return which timed product a format is like: groups of 4 or 8 bits, integers by integers, or floats."""
     if form is None:
         return "f32"
+    if form.element == "int7":
+        return "int7"
     return "int4" if ELEMENT_BITS[form.element] == ELEMENT_BITS["int4"] else "int8"
 
 

@@ -64,10 +64,9 @@ def weights_from_choice(model: QuantizedModel) -> tuple[WeightRow, ...]:
     rows: list[WeightRow] = []
     for key, choice in model.choice.overrides.items():
         rows.append(_overridden(model, key, choice, shapes))
-    head = head_name(model.facts)
     stated = model.choice.scheme
-    if model.support.head is not None:
-        rows.append(_row(model, head, SchemeChoice(name=model.support.head), shapes, ("scheme",)))
+    if model.support.heads:
+        rows.append(_head_row(model, shapes))
     if model.support.formats and stated is not None:
         rows.append(_row(model, LAYERS, stated, shapes, ("scheme",)))
     elif stated is not None and model.backend.makes == "engines":
@@ -117,6 +116,13 @@ def _overridden(model: QuantizedModel, key: str, choice: SchemeChoice, shapes: S
             f"one of {', '.join(classes)}, or a pattern that fits some of these names",
         )
     return _row(model, pattern, choice, shapes, ("overrides", key))
+
+
+def _head_row(model: QuantizedModel, shapes: Shapes) -> WeightRow:
+    head = head_name(model.facts)
+    rows = [_row(model, head, SchemeChoice(name=name), shapes, ("scheme",)) for name in model.support.heads]
+    stored = model.stored.get(head)
+    return next((row for row in rows if row.format is not None and _keeps(stored, row.format)), rows[0])
 
 
 def _row(model: QuantizedModel, pattern: str, choice: SchemeChoice, shapes: Shapes, path: tuple[str, ...]) -> WeightRow:
@@ -227,13 +233,13 @@ def _check_embedding(model: QuantizedModel, rows: tuple[WeightRow, ...]) -> None
     if row is None or row.format is None:
         return
     tied = ", which is also the head" if model.facts.tie_word_embeddings else ""
-    if not model.backend.quantized_embedding or row.format.zero_point or row.format.group_size is None:
+    if not model.backend.quantized_embedding or row.format.zero_point:
         raise SpeccError(
             "SPC302",
             model.recipe.place(model.role, "overrides"),
             f"an embedding{tied} of {row.format.title} on {model.backend.name}",
             "rows of an embedding are looked up, and that back end looks up "
-            + ("symmetric groups and floats only" if model.backend.quantized_embedding else "floats only"),
+            + ("symmetric codes and floats only" if model.backend.quantized_embedding else "floats only"),
             "another scheme for `embedding` or `head`, or no override of them",
         )
 

@@ -18,7 +18,7 @@ from specc.plan.machine import Machine
 from specc.plan.products import ProductElement
 from specc.plan.work_cost import WorkCost
 
-PROBE_SCHEMA: Final = 2
+PROBE_SCHEMA: Final = 3
 """Version of what is measured and how; part of the name under which a result is remembered."""
 
 

@@ -17,13 +17,14 @@ from specc.plan.products import PRODUCT_BITS, ProductElement
 from specc.plan.work_cost import WorkCost
 from specc.probe.clock import seconds_in_turns
 from specc.probe.fit import cost_from_times
+from specc.probe.integer_product import CONSTANTS, integer_product
 from specc.probe.small_model import MICROSOFT, Array, Bound, Tensor, session_from_nodes
 
 GROUP: Final = 32
 """Weights that share a scale: the back end's default."""
 INT8_BLOCKS: Final = 4
 """accuracy_level of quantized products, as bundles have it."""
-ELEMENTS: Final[tuple[ProductElement, ...]] = ("f32", "int8", "int4")
+ELEMENTS: Final[tuple[ProductElement, ...]] = ("f32", "int8", "int7", "int4")
 BITS: Final[dict[ProductElement, int]] = {"int8": 8, "int4": 4}
 
 
@@ -81,6 +82,9 @@ def _session(element: ProductElement, pair: tuple[int, int], count: int, threads
         weights |= dict(zip(names, operands.values(), strict=True))
         if element == "f32":
             nodes.append(helper.make_node("MatMul", ["x", *names], [f"y{index}"]))
+        elif element == "int7":
+            nodes += integer_product(index, names)
+            weights |= CONSTANTS
         else:
             attributes: dict[str, Any] = {"K": inputs, "N": outputs, "bits": BITS[element], "block_size": GROUP}
             attributes["accuracy_level"] = INT8_BLOCKS
@@ -90,10 +94,17 @@ def _session(element: ProductElement, pair: tuple[int, int], count: int, threads
 
 
 def _operands(element: ProductElement, pair: tuple[int, int], rng: np.random.Generator) -> Iterator[tuple[str, Array]]:
-    """Yield the weights of one matrix: floats [K, N], or codes [N, K / g, g bits / 8] and scales [N, K / g]."""
+    """Yield the weights of one matrix.
+
+    Floats [K, N]; codes [N, K / g, g bits / 8] and scales [N, K / g]; of channels codes [K, N] and scales [N].
+    """
     inputs, outputs = pair
     if element == "f32":
         yield "weights", rng.random((inputs, outputs), dtype=np.float32)
+        return
+    if element == "int7":
+        yield "codes", rng.integers(-64, 64, (inputs, outputs), dtype=np.int8)
+        yield "scales", rng.random(outputs, dtype=np.float32)
         return
     groups = (outputs, inputs // GROUP)
     yield "codes", rng.integers(0, 256, (*groups, GROUP * BITS[element] // 8), dtype=np.uint8)

@@ -91,7 +91,16 @@ def check(session: Session, expected: list[Generation], gamma: int) -> None:
 
 @pytest.mark.parametrize(
     ("model", "max_batch"),
-    [("grouped", 1), ("grouped", 3), ("ungrouped", 1), ("paired", 1), ("w8a16", 4), ("tied", 4), ("w8a8", 3)],
+    [
+        ("grouped", 1),
+        ("grouped", 3),
+        ("ungrouped", 1),
+        ("paired", 1),
+        ("w8a16", 4),
+        ("tied", 4),
+        ("tied in groups", 1),
+        ("w8a8", 3),
+    ],
 )
 def test_lookups_and_wrong_drafts_change_nothing(made: Engines, model: str, max_batch: int) -> None:
     sizes, rows = {
@@ -101,6 +110,7 @@ def test_lookups_and_wrong_drafts_change_nothing(made: Engines, model: str, max_
         "w8a16": (TARGET, quantized_rows(INT8)),
         "w8a8": (TARGET, integer_rows()),
         "tied": (replace(TARGET, tie_word_embeddings=True), quantized_rows(INT4, tied=True)),
+        "tied in groups": (replace(TARGET, tie_word_embeddings=True), quantized_rows(INT4, tied=True, head=INT8)),
     }[model]
     engines = made.of(model, sizes, rows)
     expected = references(engines.runner())
@@ -135,6 +145,7 @@ WIDE = TinyLlama(hidden_size=256, intermediate_size=512, num_attention_heads=8, 
 """Wide enough for the last bits of a float product of one row to turn roundings: by 0.14 of a logit where unpadded."""
 SCHEMES = {
     "w4a16": quantized_rows(),
+    "w4a16, head in groups": quantized_rows(head=INT8),
     "w4a16 by 64": quantized_rows(PAIRED),
     "w8a16": quantized_rows(INT8),
     "w8a16 by 128": quantized_rows(replace(INT8, group_size=128)),

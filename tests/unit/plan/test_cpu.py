@@ -45,7 +45,7 @@ def test_quantized_matrices_of_one_input_are_one_product() -> None:
         Products("body", "int4", 576, 576, 30),
         Products("body", "int4", 576, 2 * 1536, 30),
         Products("body", "int4", 1536, 576, 30),
-        Products("head", "int8", 576, 49152, 1),
+        Products("head", "int7", 576, 49152, 1),
     }
 
 
@@ -110,7 +110,7 @@ def test_a_call_is_the_sum_of_its_operators(batch: int, tokens: int, context: in
     width = WALKS * 30 * (576 + 960 + 576 + 576 + 576 + 3072 + 1536 + 576) / (30 * LAYER_NODES)
     layer += LAYER_NODES * CPU.between.seconds(1, width, rows)
     picks = rows * 49152 * PICK_BYTES / 10e9
-    expected = CALL_NODES * 4e-7 + 30 * layer + product(576, 49152, 9) + picks
+    expected = CALL_NODES * 4e-7 + 30 * layer + product(576, 49152, 8) + picks
     assert cpu_seconds(W4, CPU, batch, tokens, context, logit_rows=tokens) == pytest.approx(expected, rel=1e-9)
 
 

@@ -52,7 +52,7 @@ def test_a_probe_is_a_record_of_positive_rates() -> None:
     assert all(row.by.startswith("ONNX Runtime ") for row in probed.products)
     assert min(row.bytes_per_second for row in probed.bandwidth) > 0
     assert min(row.operations_per_second for row in probed.products) > 0
-    assert [row.element for row in probed.streamed] == ["f32", "int8", "int4"]
+    assert [row.element for row in probed.streamed] == ["f32", "int8", "int7", "int4"]
     assert min(row.cost.seconds(48, 48, 2) for row in probed.streamed) > 0
     assert probed.attention.seconds(16, 8, 2) > 0
     assert probed.node_seconds > 0
