@@ -160,16 +160,20 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def batched(options: argparse.Namespace) -> None:
-    """Print tokens a second of several requests at once over those of llama.cpp, medians over rounds."""
+    """Print tokens a second of several requests at once over those of llama.cpp, medians over rounds.
+
+    A reading is one number of requests, so that the two programs' stand seconds apart.
+    """
     order = random.Random(options.seed)  # noqa: S311 - an order, no secret
     programs = ("specc", "llamacpp")
-    speeds: dict[str, list[dict[int, float]]] = {name: [] for name in programs}
-    for _ in range(options.rounds):
-        for name in order.sample(programs, len(programs)):
-            task = {"rows": options.rows, "max_tokens": options.max_tokens, "threads": options.threads}
-            task |= {"bundle": str(options.bundle[0]), "peers": str(options.peers)}
-            found = run_driver(sys.executable, f"batch_{name}.py", task, options.threads)
-            speeds[name].append({int(rows): speed for rows, speed in found["speeds"].items()})
+    speeds: dict[str, list[dict[int, float]]] = {name: [{} for _ in range(options.rounds)] for name in programs}
+    for number in range(options.rounds):
+        for rows in order.sample(options.rows, len(options.rows)):
+            for name in order.sample(programs, len(programs)):
+                task = {"rows": [rows], "max_tokens": options.max_tokens, "threads": options.threads}
+                task |= {"bundle": str(options.bundle[0]), "peers": str(options.peers)}
+                found = run_driver(sys.executable, f"batch_{name}.py", task, options.threads)
+                speeds[name][number][rows] = found["speeds"][str(rows)]
     options.json.write_text(json.dumps(speeds))
     print("| requests at once | specc over llama.cpp Q4_0 | specc over one request | llama.cpp over one request |")
     print("|---|---|---|---|")

@@ -72,7 +72,7 @@ def weights_from_choice(model: QuantizedModel) -> tuple[WeightRow, ...]:
     elif stated is not None and model.backend.makes == "engines":
         _refuse_details(model, stated)
     used = {weight_row(tuple(rows), name) for name in shapes}
-    kept = tuple(row for row in rows if row in used)
+    kept = tuple(row for row in dict.fromkeys(rows) if row in used)
     _check_embedding(model, kept)
     _check_methods(model, kept)
     return kept if any(row.format is not None for row in kept) else ()

@@ -111,7 +111,7 @@ def test_schemes_that_the_back_end_does_not_run(overrides, got: str, why: str, f
          "scheme f16 for `model.embed_tokens.weight` among activations of f32", "no product of such weights",
          "f32 or w8a16 or w4a16"),
         ("{model: m, overrides: {head: {name: w4a16, zero_point: true}}}", "overrides",
-         "an embedding, which is also the head of uint4 in groups of 32 with zero points", "symmetric groups",
+         "an embedding, which is also the head of uint4 in groups of 32 with zero points", "symmetric codes",
          "another scheme"),
     ],
 )  # fmt: skip

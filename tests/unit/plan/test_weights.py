@@ -84,6 +84,11 @@ def test_the_first_override_that_fits_holds() -> None:
     assert made == {QUERY: "float", DOWN: "float", EMBEDDING: "int8 32 rtn", HEAD: "float"}
 
 
+def test_an_override_that_says_what_holds_anyway_is_one_row() -> None:
+    plan = planned(target={"model": "m", "scheme": "w4a16", "overrides": {"head": "w8a8"}})
+    assert plan.graph.weights == planned(target={"model": "m", "scheme": "w4a16"}).graph.weights
+
+
 def test_a_draft_has_a_scheme_of_its_own() -> None:
     draft = {"kind": "model", "model": "d", "scheme": "w4a16"}
     source = StatedSource(uri="d", facts=dataclasses.replace(SMOLLM2_FACTS, num_hidden_layers=2))
