@@ -99,7 +99,7 @@ def _q6_k(blocks: Uint8Array) -> tuple[CodeArray, Float32Array]:
 
 
 def _iq4_xs(blocks: Uint8Array) -> tuple[CodeArray, Float32Array]:
-    """Return codes [blocks, 256] and scales [blocks, 8]; a block is one scale, 2 high and 4 low bits of 8, 128 bytes."""
+    """Return codes [blocks, 256] and scales [blocks, 8]; a block is a scale, 2 high and 4 low bits of 8, 128 bytes."""
     high = np.ascontiguousarray(blocks[:, 2:4]).view("<u2") >> np.arange(0, 16, 2, dtype=np.uint16) & np.uint16(3)
     low = blocks[:, 4:8, np.newaxis] >> np.array([0, 4], np.uint8) & np.uint8(15)  # [blocks, 4, 2]
     factors = (low.reshape(-1, 8) | (high.astype(np.uint8) << np.uint8(4))).view(np.int8) - np.int8(32)
