@@ -87,3 +87,50 @@ def test_short_tensors_share_blocks_and_long_ones_stand_alone(monkeypatch):
         assert [float(array.max()) for array in caches.arrays.values()] == [float(n) for n in range(7)]
         for array in caches.arrays.values():
             array[:] = 0
+
+
+WIDTHS = {"keys": (2, 4), "values": (2, 4), "wide": (3, 8), "narrow": (1, 2), "last": (2, 4)}
+SEVERAL = replace(
+    SPEC,
+    inputs=tuple(TensorSpec(name, "f32", ("B", kv, "C", d), True, None) for name, (kv, d) in WIDTHS.items()),
+    caches=tuple(CacheSpec(n, name, f"{name}_out", "linear") for n, name in enumerate(WIDTHS)),
+)
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 512)), min_size=1, max_size=8), st.integers(0, 2**32 - 1))
+@settings(max_examples=150, deadline=None)
+def test_growing_in_place_moves_what_is_in_use_and_leaves_zeros(asks, seed):
+    rng, caches = np.random.default_rng(seed), HostCaches(SEVERAL)
+    held = {name: [] for name in WIDTHS}
+    for slots, length in asks:
+        before = caches.used.copy()
+        caches.reserve(slots, length)
+        for name, array in caches.arrays.items():
+            assert array.flags.c_contiguous
+            rows = int(before[: min(slots, len(before))].max(initial=0))
+            for slot in range(caches.slots):
+                kept = held[name][slot] if slot < min(slots, len(held[name])) else None
+                used = 0 if kept is None else int(before[slot])
+                if used:
+                    np.testing.assert_array_equal(array[slot, :, :used], kept[:, :used])
+                if caches.slots != len(before):
+                    assert not array[slot, :, max(rows, used) :].any()
+        for slot in range(caches.slots):
+            caches.used[slot] = rng.integers(0, length + 1) if slot < slots else 0
+            for array in caches.arrays.values():
+                array[slot] = rng.random(array[slot].shape, dtype=np.float32)
+        held = {name: [row.copy() for row in array] for name, array in caches.arrays.items()}
+
+
+@pytest.mark.parametrize(("first", "asks"), [((2, 100), [(2, 150), (2, 200), (2, 250)]), ((1, 60), [(2, 64)])])
+def test_growing_within_twice_the_memory_asks_for_none(first, asks):
+    caches = HostCaches(SEVERAL)
+    caches.reserve(*first)
+    memory = {id(array.base) for array in caches.arrays.values()}
+    for slots, length in asks:
+        moves = caches.moves
+        caches.reserve(slots, length)
+        assert caches.moves == moves + 1
+        assert {id(array.base) for array in caches.arrays.values()} == memory
+    caches.reserve(3, 300)
+    assert {id(array.base) for array in caches.arrays.values()} != memory
