@@ -23,6 +23,7 @@ from specc.bundle.policies import RuntimeSpec
 from specc.catalog.schemes import ActivationElement
 from specc.catalog.weight_formats import CALIBRATED_METHODS, QuantizationMethod, WeightFormat
 from specc.checkpoint.facts import ModelFacts, TokenFacts
+from specc.checkpoint.tensor_set import EMBEDDING, HEAD
 from specc.plan.prediction import Prediction, Unpredicted
 from specc.plan.trtllm_plan import TrtllmPlan
 from specc.speculation.modes import DRAFT_SUPPORT, TypicalSpec
@@ -52,9 +53,14 @@ class WeightRow:
     activations: ActivationElement | None = None
 
 
+def is_quantizable(name: str) -> bool:
+    """Return whether rows may speak of a weight: a matrix, but not the router of experts, whose choice could turn."""
+    return name in (EMBEDDING, HEAD) or name.endswith("_proj.weight")
+
+
 def weight_row(rows: tuple[WeightRow, ...], name: str) -> WeightRow | None:
-    """Return the first row whose pattern fits a canonical name of a weight."""
-    return next((row for row in rows if fnmatchcase(name, row.names)), None)
+    """Return the first row whose pattern fits a canonical name; None of what is never quantized, as norms."""
+    return next((row for row in rows if fnmatchcase(name, row.names)), None) if is_quantizable(name) else None
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,16 @@ from specc.catalog.dtypes import DTYPES
 from specc.catalog.schemes import PLAIN, SCHEMES, WeightClass, bits_by_class
 from specc.catalog.weight_formats import CALIBRATED_METHODS, ELEMENT_BITS, WeightFormat
 from specc.checkpoint.facts import ModelFacts
-from specc.checkpoint.tensor_set import EMBEDDING, HEAD, head_name, shapes_from_facts
+from specc.checkpoint.tensor_set import EMBEDDING, head_name, shapes_from_facts
 from specc.errors import SpeccError
 from specc.plan.elements import WEIGHT_CLASSES, weight_class
-from specc.plan.plan import GraphPlan, WeightRow, weight_row
+from specc.plan.plan import GraphPlan, WeightRow, is_quantizable, weight_row
 from specc.quantize.same_matrix import means_the_same
 from specc.recipe.models import ModelChoice, SchemeChoice
 from specc.recipe.schema import Recipe
 
 LAYERS: Final = "model.layers.*_proj.weight"
-"""Every matrix of a layer but the router of experts, whose choice a rounding could turn."""
+"""Every matrix of a layer but the router of experts."""
 
 FEW_BITS: Final = 4
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
@@ -60,15 +60,16 @@ def weights_from_choice(model: QuantizedModel) -> tuple[WeightRow, ...]:
         SpeccError: SPC302 the back end does not run what is asked for, SPC309 groups that do not divide a matrix,
             SPC310 an override that fits no matrix.
     """
-    shapes = {name: shape for name, shape in shapes_from_facts(model.facts) if _is_matrix(name)}
+    shapes = {name: shape for name, shape in shapes_from_facts(model.facts) if is_quantizable(name)}
     rows: list[WeightRow] = []
     for key, choice in model.choice.overrides.items():
         rows.append(_overridden(model, key, choice, shapes))
     stated = model.choice.scheme
-    if model.support.heads:
-        rows.append(_head_row(model, shapes))
+    open_shapes = {name: shape for name, shape in shapes.items() if weight_row(tuple(rows), name) is None}
+    if model.support.heads and head_name(model.facts) in open_shapes:
+        rows.append(_head_row(model, open_shapes))
     if model.support.formats and stated is not None:
-        rows.append(_row(model, LAYERS, stated, shapes, ("scheme",)))
+        rows.append(_row(model, LAYERS, stated, open_shapes, ("scheme",)))
     elif stated is not None and model.backend.makes == "engines":
         _refuse_details(model, stated)
     used = {weight_row(tuple(rows), name) for name in shapes}
@@ -94,10 +95,6 @@ def stored_bits(facts: ModelFacts, graph: GraphPlan, scheme: str) -> dict[Weight
     return {kind: bits[kind] / counts[kind] if counts[kind] else plain for kind in WEIGHT_CLASSES}
 
 
-def _is_matrix(name: str) -> bool:
-    return name in (EMBEDDING, HEAD) or fnmatchcase(name, LAYERS)
-
-
 def _overridden(model: QuantizedModel, key: str, choice: SchemeChoice, shapes: Shapes) -> WeightRow:
     last = model.facts.num_hidden_layers - 1
     classes = {
@@ -119,10 +116,11 @@ def _overridden(model: QuantizedModel, key: str, choice: SchemeChoice, shapes: S
 
 
 def _head_row(model: QuantizedModel, shapes: Shapes) -> WeightRow:
-    head = head_name(model.facts)
-    rows = [_row(model, head, SchemeChoice(name=name), shapes, ("scheme",)) for name in model.support.heads]
+    head, schemes = head_name(model.facts), model.backend.schemes
     stored = model.stored.get(head)
-    return next((row for row in rows if row.format is not None and _keeps(stored, row.format)), rows[0])
+    keeping = (name for name in model.support.heads if any(_keeps(stored, form) for form in schemes[name].formats))
+    choice = SchemeChoice(name=next(keeping, model.support.heads[0]))
+    return _row(model, head, choice, shapes, ("scheme",))
 
 
 def _row(model: QuantizedModel, pattern: str, choice: SchemeChoice, shapes: Shapes, path: tuple[str, ...]) -> WeightRow:
@@ -178,7 +176,7 @@ def _format(
         )
     dividing = [form for form in fitting if not _undivided(form, matched)]
     if not dividing:
-        raise _undivided_error(support, choice, fitting[0], matched, place)
+        raise _undivided_error(model, choice, fitting[0], matched, place)
     kept = [form for form in dividing if all(_keeps(model.stored.get(name), form) for name in matched)]
     return min(kept, key=lambda form: form.bits, default=dividing[0])
 
@@ -193,14 +191,16 @@ def _undivided(form: WeightFormat, matched: Shapes) -> list[str]:
 
 
 def _undivided_error(
-    support: SchemeSupport, choice: SchemeChoice, form: WeightFormat, matched: Shapes, place: str
+    model: QuantizedModel, choice: SchemeChoice, form: WeightFormat, matched: Shapes, place: str
 ) -> SpeccError:
     names = _undivided(form, matched)
     width = matched[names[0]][1]
     alike = [name for name in names if matched[name][1] == width]
-    sizes = dict.fromkeys(f.group_size for f in support.formats if not _undivided(f, matched))
+    sizes, dtype = dict.fromkeys(_dividing_sizes(model, choice.name, matched)), model.support.compute_dtype
     fixes = [f"group_size: {size}" for size in sizes if size is not None]
-    fixes.append(f"an override of these matrices to another scheme, as `{_folded(alike)[0]}: w8a16`")
+    others = [name for name, row in model.backend.schemes.items() if row.compute_dtype == dtype and name != choice.name]
+    fit = next((name for name in others if _dividing_sizes(model, name, matched)), dtype)
+    fixes.append(f"an override of these matrices to another scheme, as `{_folded(alike)[0]}: {fit}`")
     return SpeccError(
         "SPC309",
         place,
@@ -209,6 +209,12 @@ def _undivided_error(
         f"{choice.name} stores one scale for each whole group along in_features",
         ", or ".join(fixes),
     )
+
+
+def _dividing_sizes(model: QuantizedModel, scheme: str, matched: Shapes) -> list[int | None]:
+    """Return the group sizes of a scheme's formats that hold these matrices; None: a scale a channel or a matrix."""
+    formats = model.backend.schemes[scheme].formats
+    return [form.group_size for form in formats if not _undivided(form, matched)]
 
 
 def _folded(names: Shapes | list[str]) -> list[str]:

@@ -14,6 +14,8 @@ from specc.plan.make import plan_from_recipe
 from specc.plan.plan import Plan
 from specc.recipe.schema import Recipe
 from tests.stated_source import SMOLLM2_FACTS, StatedSource
+from tests.tiny_engines import facts_from_sizes
+from tests.tiny_models import TinyLlama
 from tests.unit.plan.test_make import planned, with_facts
 
 DOWN = "model.layers.3.mlp.down_proj.weight"
@@ -153,3 +155,28 @@ def test_one_method_that_looks_at_activations_is_enough() -> None:
     with pytest.raises(SpeccError, match="SPC302") as caught:
         formats(body, overrides={"model.layers.*.mlp.down_proj": {"name": "w4a16", "method": "gptq"}})
     assert caught.value.got == "methods gptq and awq in one model"
+
+
+NARROW = facts_from_sizes(TinyLlama(hidden_size=40, head_dim=16, max_position_embeddings=4096))
+
+
+def test_what_an_override_has_taken_is_not_held_against_the_scheme() -> None:
+    source = StatedSource(facts=NARROW)
+    head = planned(source, target={"model": "m", "scheme": "w8a8"}).graph.weight_row(HEAD)
+    assert head is not None
+    assert head.scheme == "w8a8"
+    stated: dict[str, Any] = {"model": "m", "scheme": "w4a16"}
+    with pytest.raises(SpeccError, match="32 does not divide in_features 40") as refused:
+        planned(source, target=stated)
+    assert "q_proj: w8a8`" in refused.value.fix
+    narrow = dict.fromkeys(("model.layers.*.self_attn.[qkv]_proj", "model.layers.*.mlp.[gu]*_proj"), "w8a8")
+    plan = planned(source, target={**stated, "overrides": narrow})
+    assert _words(plan, "model.layers.0.self_attn.o_proj.weight") == "int4 32 mse"
+    assert _words(plan, QUERY) == "int7 None rtn"
+
+
+def test_no_pattern_quantizes_norms_and_routers() -> None:
+    plan = planned(target={"model": "m", "scheme": "w4a16", "overrides": {"model.*": "w8a16"}})
+    assert plan.graph.weight_row(QUERY) is not None
+    for name in ("model.norm.weight", "model.layers.0.input_layernorm.weight", "model.layers.0.mlp.gate.weight"):
+        assert plan.graph.weight_row(name) is None
