@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from specc.pipeline import BuildRequest, build
 from specc.progress import silent
 from tests.tiny_models import TinyLlama, llama_folder
@@ -36,6 +38,25 @@ def recipe_in(folder: Path) -> Path:
 def layout_of(recipe: Path, out: Path, *overrides: str, stop_after: Any = "layout") -> Path:
     request = BuildRequest(recipe, overrides, out, stop_after, False, None, True, False)
     return build(request, silent, on_wait=lambda _: None).path
+
+
+def bundle(recipe: Path, out: Path, flow: str, version: str = "1.2.1", *overrides: str) -> Path:
+    """Return the bundle of a flow of one version."""
+    backend = f'backend={{name: tensorrt-llm, flow: {flow}, version: "{version}"}}'
+    return layout_of(recipe, out, backend, *overrides)
+
+
+def loaded(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def run(script: Path, *arguments: str, cwd: Path, **variables: str) -> list[str]:
+    """Run a script over the stubs in `bin`, and return the lines that it printed."""
+    path = f"{cwd / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {"PATH": path} | variables
+    command = ["bash", str(script), *arguments]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
 
 
 def shell_problems(script: Path) -> str:
