@@ -105,7 +105,12 @@ def bench(
     chat: AsChat = False,
     max_tokens: Annotated[
         int | None,
-        typer.Option("--max-tokens", help="New tokens of each prompt; absent: up to 128.", show_default=False),
+        typer.Option(
+            "--max-tokens",
+            min=2,
+            help="New tokens of each prompt, 2 to decode any; absent: up to 128.",
+            show_default=False,
+        ),
     ] = None,
     mode: Annotated[str, typer.Option("--mode", help="What is held against AR: spec or auto.")] = "auto",
     rounds: Annotated[int, typer.Option("--rounds", min=1, max=100, help="Rounds; the first of several warms up.")] = 4,

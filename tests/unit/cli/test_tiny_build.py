@@ -125,6 +125,13 @@ def test_bench_writes_its_report(bundle, tmp_path, capsys):
     assert written["decode_speedup"] > 0
 
 
+def test_one_token_has_no_decoding_to_measure(bundle, tmp_path, capsys):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"ids": [1, 2]}\n')
+    assert status_from_arguments(["bench", str(bundle), "--prompts", str(prompts), "--max-tokens", "1"]) == 2
+    assert "--max-tokens" in capsys.readouterr().err
+
+
 def test_cache_lists_what_builds_left(bundle, capsys):
     (entries,) = printed_json(capsys, "cache", "ls")
     described = {entry["describe"] for entry in entries}
