@@ -28,6 +28,8 @@ from copying import copying_prompts
 from free_text import FREE_PROMPTS
 from peers.prepare import prepare
 
+from specc.bundle.manifest import MANIFEST_FILE, LimitsSpec, Manifest
+from specc.bundle.record import record_from_file
 from specc.runtime import Session
 
 PEERS = Path(__file__).with_name("peers")
@@ -159,11 +161,18 @@ def measure(options: argparse.Namespace) -> None:
     print(table(readings, base))
 
 
+def limits_of(bundle: Path) -> LimitsSpec:
+    """Return the limits that a bundle was built for."""
+    return record_from_file(Manifest, bundle / MANIFEST_FILE).limits
+
+
 def batched(options: argparse.Namespace) -> None:
     """Print tokens a second of several requests at once over those of llama.cpp, medians over rounds.
 
-    A reading is one number of requests, so that the two programs' stand seconds apart.
+    A reading is one number of requests, so that the two programs' stand seconds apart. Of several bundles each number
+    takes the one of the smallest max_batch that holds it, as who serves so many would build it.
     """
+    bundles = sorted((limits_of(bundle).max_batch, bundle) for bundle in options.bundle)
     order = random.Random(options.seed)  # noqa: S311 - an order, no secret
     programs = ("specc", "llamacpp")
     speeds: dict[str, list[dict[int, float]]] = {name: [{} for _ in range(options.rounds)] for name in programs}
@@ -171,16 +180,21 @@ def batched(options: argparse.Namespace) -> None:
         for rows in order.sample(options.rows, len(options.rows)):
             for name in order.sample(programs, len(programs)):
                 task = {"rows": [rows], "max_tokens": options.max_tokens, "threads": options.threads}
-                task |= {"bundle": str(options.bundle[0]), "peers": str(options.peers)}
+                fitting = next(bundle for most, bundle in bundles if most >= rows)
+                task |= {"bundle": str(fitting), "peers": str(options.peers)}
                 found = run_driver(sys.executable, f"batch_{name}.py", task, options.threads)
                 speeds[name][number][rows] = found["speeds"][str(rows)]
     options.json.write_text(json.dumps(speeds))
-    print("| requests at once | specc over llama.cpp Q4_0 | specc over one request | llama.cpp over one request |")
-    print("|---|---|---|---|")
+    print(
+        "| requests at once | specc over llama.cpp Q4_0 | of rounds | over one request | llama.cpp over one request |"
+    )
+    print("|---|---|---|---|---|")
     for rows in options.rows:
         own, peer = (median(run[rows] for run in speeds[name]) for name in programs)
         first = [median(run[options.rows[0]] for run in speeds[name]) for name in programs]
-        print(f"| {rows} | {own / peer:.2f} | {own / first[0]:.2f} | {peer / first[1]:.2f} |")
+        rounds = [run[rows] / other[rows] for run, other in zip(speeds["specc"], speeds["llamacpp"], strict=True)]
+        within = f"{min(rounds):.2f} to {max(rounds):.2f}"
+        print(f"| {rows} | {own / peer:.2f} | {within} | {own / first[0]:.2f} | {peer / first[1]:.2f} |")
 
 
 def main() -> None:

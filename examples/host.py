@@ -38,6 +38,7 @@ class Engine:
         unknown = [t["name"] for t in spec["inputs"] if t["required"] and t["name"] not in KNOWN | cache_names]
         if unknown:
             sys.exit(f"{spec['file']} requires inputs that this host does not know: {', '.join(unknown)}")
+        length += spec.get("spare_rows", 0)  # which a call may write behind its own
         fitting = [rows for rows in spec["capacity_buckets"] if rows >= length]
         if not fitting:
             sys.exit(f"{length} cache rows do not fit: the largest capacity is {spec['capacity_buckets'][-1]}")

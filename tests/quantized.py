@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -65,14 +66,20 @@ def logits_of(path: Path, sizes: TinyLlama) -> np.ndarray:
     return session.run(["logits"], inputs)[0]
 
 
-def lowered(folder: Path, sizes: TinyLlama, rows: tuple[WeightRow, ...], dequantized_as: tuple[WeightRow, ...] = ()):
-    """Return the path of the logits graph, and the weights' source; weights can be rounded as rows say beforehand."""
+def lowered(
+    folder: Path,
+    sizes: TinyLlama,
+    rows: tuple[WeightRow, ...],
+    dequantized_as: tuple[WeightRow, ...] = (),
+    **graph: Any,
+) -> Path:
+    """Return the path of the logits graph; weights can be rounded as rows say beforehand."""
     source = source_from_sizes(folder / "source", sizes, plain=False)
     for name, tensor in source.tensors.items():
         row = tiny_graph_plan(weights=dequantized_as).weight_row(name)
         if row is not None and row.format is not None:
             source.tensors[name] = quantized_from_float(tensor, row.format, row.method).dequantized()
-    plan = plan_from_facts(source.facts, tiny_graph_plan(acceptance="greedy", weights=rows))
+    plan = plan_from_facts(source.facts, tiny_graph_plan(acceptance="greedy", weights=rows, **graph))
     (folder / "lowered").mkdir()
     lowered_from_plan(plan, source, folder / "lowered", silent)
     return folder / "lowered" / "target.logits.onnx"

@@ -97,6 +97,7 @@ def _engine_spec(graph: LoweredGraph, plan: Plan) -> EngineSpec:
         compute_capabilities=(),
         steps=graph.steps,
         scheme=plan.target.scheme,
+        spare_rows=1 if plan.graph.attention == "fused" else 0,
     )
 
 

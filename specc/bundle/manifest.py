@@ -8,6 +8,7 @@ version 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from specc.bundle.drafts import DraftSpec
@@ -18,7 +19,7 @@ MANIFEST_DIGEST_FILE: Final = "manifest.sha256"
 REPORT_FILE: Final = "report.html"
 SCHEMA_VERSION: Final = 1
 ABI_MAJOR: Final = 1
-ABI_MINOR: Final = 4
+ABI_MINOR: Final = 5
 DRAFT_PREFIX: Final = "draft_"
 """Of the draft's own tensors in an engine of the variant `whole`."""
 
@@ -33,6 +34,7 @@ Numerics: TypeAlias = Literal["fastest", "invariant"]
 AcceptanceMode: TypeAlias = Literal["greedy", "coupled", "rejection", "block", "typical"]
 VerificationLowering: TypeAlias = Literal["native", "plugin"]
 HeadLowering: TypeAlias = Literal["native", "fused"]
+AttentionLowering: TypeAlias = Literal["native", "fused"]
 HardwareCompatibility: TypeAlias = Literal["none", "ampere-plus", "same-compute-capability"]
 FinishReason: TypeAlias = Literal["stop", "length", "context"]
 
@@ -114,6 +116,7 @@ class EngineSpec:
         head: of a target engine: `native` is the library's product, `fused` a kernel of specc that keeps no logits.
         kernels: digest of specc's kernels in it; empty where there are none.
         built_on: the GPU that the builder timed its kernels on; empty for engines that are built ahead.
+        spare_rows: cache rows behind its own that a call may write: the capacity covers them too.
     """
 
     role: EngineRole
@@ -136,6 +139,19 @@ class EngineSpec:
     head: HeadLowering = "native"
     kernels: str = ""
     built_on: str = ""
+    spare_rows: int = 0
+
+    @cached_property
+    def plain_inputs(self) -> tuple[TensorSpec, ...]:
+        """Inputs that are no caches."""
+        caches = {cache.input for cache in self.caches}
+        return tuple(tensor for tensor in self.inputs if tensor.name not in caches)
+
+    @cached_property
+    def plain_outputs(self) -> tuple[TensorSpec, ...]:
+        """Outputs that are no caches."""
+        caches = {cache.output for cache in self.caches}
+        return tuple(tensor for tensor in self.outputs if tensor.name not in caches)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,8 @@ class BackendRow:
         static_capacity: whether the cache length is fixed in the engine.
         quantized_embedding: whether rows of a quantized embedding can be looked up.
         invariant: whether its products give a row the same bits in every call of an even number of rows.
+        fused_attention_rows: largest max_batch whose attention is the faster as one operator with rotation and caches;
+            0: it has none.
         default_prefill_chunk: tokens of one prefill call where the recipe states none.
         default_support: most ids that a draft is drawn from where the recipe states none.
         whole_support: whether a draft can be drawn from the whole vocabulary.
@@ -116,6 +118,7 @@ class BackendRow:
     several_gpus: bool = False
     quantized_embedding: bool = False
     invariant: bool = False
+    fused_attention_rows: int = 0
 
 
 _W4_CPU: Final = tuple(WeightFormat("int4", "group", size, zero_point=False) for size in (32, 64, 128))
@@ -177,6 +180,7 @@ BACKENDS: Final[dict[str, BackendRow]] = {
         static_capacity=False,
         quantized_embedding=True,
         invariant=True,
+        fused_attention_rows=1,
         default_prefill_chunk=128,
         default_support=1024,
         whole_support=True,

@@ -78,7 +78,7 @@ def logits_after(
         tokens: of each verify row; None: as many as the bundle verifies at once.
     """
     even = numerics == "invariant"
-    runner.reserve(1, len(ids) + limits.prefill_chunk + 1)
+    runner.reserve(1, len(ids) + 1)
     for start in range(0, first, limits.prefill_chunk):
         _step(runner, ids[start : min(start + limits.prefill_chunk, first)], start, drafts=0, even=even)
     most = tokens or min(limits.max_gamma + 1, limits.prefill_chunk)

@@ -48,6 +48,7 @@ _ROWS: Final = (
     OperatorRow("QuantizeLinear", note="of schemes with rounded activations"),
     OperatorRow("Abs", rtx=False, note="Max of a value and its negative"),
     OperatorRow(f"{TRT}::TRT_FP4DynamicQuantize", onnxruntime=False, note="of TensorRT's parser"),
+    OperatorRow(f"{MICROSOFT}::GroupQueryAttention", rtx=False, note="TensorScatter and Attention"),
     OperatorRow(f"{MICROSOFT}::MatMulNBits", rtx=False, note="DequantizeLinear and MatMul"),
     OperatorRow(f"{MICROSOFT}::MatMulIntegerToFloat", rtx=False, note="QuantizeLinear, DequantizeLinear and MatMul"),
     OperatorRow("TensorScatter", note="RTX: from a graph input to a graph output, one a cache, with a static capacity"),

@@ -25,6 +25,7 @@ from specc.lower.repeat_heads import REPEAT_HEADS
 from specc.lower.round_activations import ROUND_ACTIVATIONS
 from specc.lower.separate_names import SEPARATE_NAMES
 from specc.lower.split_topk import SPLIT_TOPK
+from specc.lower.use_groupqueryattention import USE_GROUPQUERYATTENTION
 from specc.lower.use_matmulnbits import USE_MATMULNBITS
 from specc.lower.use_verify_plugin import USE_VERIFY_PLUGIN
 from specc.plan.plan import GraphPlan
@@ -35,6 +36,7 @@ PASSES: Final[dict[str, tuple[LoweringPass, ...]]] = {
         SPLIT_TOPK,
         PICK_BY_TOPK,
         JOIN_PRODUCTS,
+        USE_GROUPQUERYATTENTION,
         JOIN_HEADS,
         FOLD_QUERY_GROUPS,
         LOOK_UP_ROWS,

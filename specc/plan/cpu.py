@@ -18,6 +18,8 @@ CALL_NODES: Final = 90
 """Operators of a call that do not depend on its layers: positions, masks, picking and accepting."""
 LAYER_NODES: Final = 18
 """Operators of a layer beside products and attention: norms, rotations, activation, reshapes, writing the cache."""
+FUSED_LAYER_NODES: Final = 9
+"""The same where attention rotates and writes the cache by itself."""
 WALKS: Final = 1.5
 """How often operators walk over an element that goes into a product or comes out of one; counted in the graphs."""
 EXPERT_NODES: Final = 12
@@ -42,7 +44,9 @@ def cpu_seconds(
     rows, heads = batch * tokens, batch * logit_rows
     return (
         (CALL_NODES + EXPERT_NODES * shape.expert_blocks) * machine.node_seconds
-        + LAYER_NODES * shape.layers * machine.between.seconds(1.0, _walked_elements(shape), rows)
+        + (FUSED_LAYER_NODES if batch <= shape.fused_attention_rows else LAYER_NODES)
+        * shape.layers
+        * machine.between.seconds(1.0, _walked_elements(shape), rows)
         + sum(_product_seconds(p, shape, machine, rows, heads) for p in shape.products)
         + _attention_seconds(shape, machine, batch, tokens, context)
         + heads * shape.vocab_size * PICK_BYTES / machine.thread_bytes
@@ -76,8 +80,12 @@ def _product_seconds(products: Products, shape: ModelShape, machine: Machine, ro
 def _attention_seconds(shape: ModelShape, machine: Machine, batch: int, tokens: int, context: int) -> float:
     """Query heads of one key-value head are more queries of it; heads take turns on the threads.
 
-    Cache rows that are bound but masked cost what others do.
+    Cache rows that are bound but masked cost what others do. Fused attention reads none of those, but each query head
+    by itself, and has one query more of each row.
     """
+    if batch <= shape.fused_attention_rows:
+        turns = -(-batch * shape.num_attention_heads // machine.threads)
+        return shape.layers * machine.attention.seconds(shape.head_dim, context + tokens + 1, tokens + 1, turns)
     turns = -(-batch * shape.num_key_value_heads // machine.threads)
     queries = tokens * shape.num_attention_heads / shape.num_key_value_heads
     cached = bucket_of(context + tokens)

@@ -248,7 +248,15 @@ def _first_layers(inputs: DraftInputs, layers: int) -> DraftDecision:
 
 def _draft_graph(target: GraphPlan) -> GraphPlan:
     """Return the target's graph plan as far as it holds for a draft: one logit row, no features, one variant."""
-    return replace(target, max_logit_rows=1, features=(), variants=("main",), role="draft", verification="native")
+    return replace(
+        target,
+        max_logit_rows=1,
+        features=(),
+        variants=("main",),
+        role="draft",
+        verification="native",
+        attention="native",
+    )
 
 
 def _refuse_target(recipe: Recipe, target: SourceCheckpoint, draft: SourceCheckpoint) -> None:

@@ -69,9 +69,11 @@ def aligned_capacity(rows: int) -> int:
 def target_capacity(max_length: int, prefill_chunk: int, max_gamma: int) -> int:
     """Return the cache length of the target: the longest text, and the padding of the longest call at its end.
 
-    A call may be padded by one token more than its longest row, to an even number of them (`numerics: invariant`).
+    A call may be padded by one token more than its longest row, to an even number of them (`numerics: invariant`), and
+    may write a spare row behind: a row holds at most max_length - 1 before it.
     """
-    return aligned_capacity(max_length + max(prefill_chunk, max_gamma + 1))
+    longest = max(prefill_chunk, max_gamma + 1)
+    return aligned_capacity(max_length + longest + longest % 2)
 
 
 def draft_capacity(context: int, prefill_chunk: int, steps: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specc.bundle.manifest import LimitsSpec
+from specc.bundle.manifest import LimitsSpec, SamplingSpec
 from specc.bundle.policies import FallbackSpec, RoutingSpec, RuntimeSpec
 from specc.bundle.record import text_from_record
 from specc.catalog.capabilities import FEATURES
@@ -13,6 +13,7 @@ from specc.catalog.head_timings import HEAD_TIMINGS
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
+from specc.plan.attention import attention_from_facts
 from specc.plan.calibration import unread_texts
 from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
@@ -64,7 +65,7 @@ def plan_from_recipe(
     sampling, sampling_notes = sampling_from_recipe(recipe, source.tokens, choices.acceptance, facts.emitted_vocab_size)
     weights = _target_weights(recipe, choices, facts, source)
     support = support_from_recipe(recipe, choices, sampling.candidates, facts.emitted_vocab_size)
-    graph = _graph(recipe, choices, lengths, candidates=sampling.candidates, weights=weights, support=support)
+    graph = _graph(recipe, choices, facts, lengths, sampling=sampling, weights=weights, support=support)
     drafting = DraftInputs(recipe, choices, lengths.limits, source, facts, graph, draft_source, head)
     draft = draft_from_recipe(drafting)
     prediction = outlook_from_models(recipe, _models(recipe, choices, facts, graph, draft), lengths.limits, given)
@@ -123,7 +124,10 @@ def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, graph: GraphPla
             model.model.facts, model.model.scheme, model.graph.compute_dtype, model.graph.format_of
         )
     return Models(
-        target=shape_from_facts(facts, choices.scheme, cache, graph.format_of),
+        target=replace(
+            shape_from_facts(facts, choices.scheme, cache, graph.format_of),
+            fused_attention_rows=choices.backend.fused_attention_rows if graph.attention == "fused" else 0,
+        ),
         draft=drafting,
         draft_kind=recipe.draft.kind,
         whole=model is not None and model.graph.whole,
@@ -166,28 +170,31 @@ def _target_weights(
 def _graph(
     recipe: Recipe,
     choices: Choices,
+    facts: ModelFacts,
     lengths: Lengths,
     *,
-    candidates: int,
+    sampling: SamplingSpec,
     weights: tuple[WeightRow, ...],
     support: int,
 ) -> GraphPlan:
     static = choices.backend.static_capacity
-    own_variant = choices.backend.logits_variant
+    own_variant, dtype = choices.backend.logits_variant, choices.support.compute_dtype
+    early_layers = recipe.draft.layers if isinstance(recipe.draft, SelfDraft) else 0
     return GraphPlan(
-        compute_dtype=choices.support.compute_dtype,
+        compute_dtype=dtype,
         capacity=lengths.capacity if static else None,
         capacity_buckets=(lengths.capacity,) if static else lengths.buckets,
         max_logit_rows=lengths.limits.max_gamma + 1,
         acceptance=choices.acceptance,
-        candidates=candidates,
+        candidates=sampling.candidates,
         features=tuple(name for name in FEATURES if name in recipe.features and not (own_variant and name == "logits")),
         variants=("main", "logits") if own_variant else ("main",),
         typical=typical_from_recipe(recipe),
         weights=weights,
         verification="plugin" if choices.acceptance in choices.backend.plugin_acceptance else "native",
         support=support,
-        early_layers=recipe.draft.layers if isinstance(recipe.draft, SelfDraft) else 0,
+        early_layers=early_layers,
+        attention=attention_from_facts(facts, choices.backend, dtype, lengths.limits, early_layers),
     )
 
 

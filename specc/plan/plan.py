@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from specc.bundle.drafts import DraftSpec
 from specc.bundle.manifest import (
     AcceptanceMode,
+    AttentionLowering,
     EngineRole,
     EngineVariant,
     HardwareCompatibility,
@@ -81,10 +82,10 @@ class GraphPlan:
         steps: drafts of one call of the variant `unrolled`; 1 where there is none.
         weights: how matrices are stored; the first row that fits a name holds, and without one floats.
         verification: `plugin` where kernels of specc verify, `native` where operators of ONNX do.
-        support: Kq, most ids of the distribution that a draft is drawn from, where acceptance weighs it; at most
-            vocab_size.
+        support: Kq, most ids of the distribution that a draft is drawn from, where acceptance weighs it.
         head: `native` where the library multiplies by the head, `fused` where a kernel of specc does, without logits.
-        early_layers: layers after which a call of the main variant may end and draft (draft kind `self`); 0: none may.
+        early_layers: layers after which a call of the main variant may end and draft (draft kind `self`); 0: none.
+        attention: `fused` where one operator rotates, writes the caches and attends, `native` where others write.
         whole: of a draft: its unrolled graph becomes part of an engine that drafts and verifies in one call, and no
             engine of its own.
     """
@@ -105,6 +106,7 @@ class GraphPlan:
     support: int = DRAFT_SUPPORT
     early_layers: int = 0
     head: HeadLowering = "native"
+    attention: AttentionLowering = "native"
     whole: bool = False
 
     def weight_row(self, name: str) -> WeightRow | None:

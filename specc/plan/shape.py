@@ -53,6 +53,7 @@ class ModelShape:
         num_attention_heads, num_key_value_heads, head_dim: of attention.
         expert_blocks: experts of all layers together.
         products: the matrix products of one call by size, as CPUs run them.
+        fused_attention_rows: up to so many rows of a call one operator rotates, writes caches and attends.
     """
 
     layers: int
@@ -75,6 +76,7 @@ class ModelShape:
     head_dim: int
     expert_blocks: int
     products: tuple[Products, ...]
+    fused_attention_rows: int = 0
 
 
 def shape_from_facts(facts: ModelFacts, scheme: str, cache_dtype: str, format_of: FormatOf | None = None) -> ModelShape:

@@ -12,7 +12,7 @@ from specc.errors import SpeccBug, SpeccError
 from specc.runtime.call_costs import CallShape
 from specc.runtime.draft_law import DraftLaw
 from specc.runtime.request import NEUTRAL, Sampling
-from specc.runtime.runners.runner import Arrays, neutral_inputs
+from specc.runtime.runners.runner import DTYPES, Array, Arrays, neutral_inputs
 
 KNOWN_INPUTS: Final = (
     "input_ids",
@@ -99,24 +99,16 @@ def inputs_from_rows(spec: EngineSpec, shape: CallShape, rows: list[Row | IdleRo
         shape: B, S and R of the call; every row fits.
         rows: row b of the call, idle ones included.
     """
-    ids = np.zeros((shape.batch, shape.tokens), dtype=np.int64)
-    logit_rows = np.zeros((shape.batch, shape.logit_rows), dtype=np.int64)
-    columns: dict[str, list[float]] = {name: [] for name in KNOWN_INPUTS if name not in ("input_ids", "logit_rows")}
-    for b, row in enumerate(rows):
-        values = _columns_from_row(row)
-        if isinstance(row, Row):
-            ids[b, : row.tokens] = row.committed + row.drafts
-            anchor = len(row.committed) - 1
-            logit_rows[b] = np.minimum(anchor + np.arange(shape.logit_rows), row.tokens - 1)
-        for name, value in values.items():
-            columns[name].append(value)
-    given: Arrays = {"input_ids": ids, "logit_rows": logit_rows}
-    for name, column in columns.items():
-        real = name in ("temperature", "top_p", "min_p")
-        given[name] = np.array(column, dtype=np.float32 if real else np.int64)
-    given |= _q_arrays(spec, shape, rows)
-    taken = {tensor.name for tensor in spec.inputs}
-    return neutral_inputs(spec, shape.batch, {name: array for name, array in given.items() if name in taken})
+    columns = [_columns_from_row(row) for row in rows]
+    given: Arrays = {}
+    for tensor in spec.plain_inputs:
+        if tensor.name == "input_ids":
+            given[tensor.name] = _ids(shape, rows)
+        elif tensor.name == "logit_rows":
+            given[tensor.name] = _logit_rows(shape, rows)
+        elif tensor.name in columns[0]:
+            given[tensor.name] = np.array([column[tensor.name] for column in columns], dtype=DTYPES[tensor.dtype])
+    return neutral_inputs(spec, shape.batch, given | _q_arrays(spec, shape, rows))
 
 
 def results_from_outputs(outputs: Arrays, rows: list[Row | IdleRow]) -> list[RowResult | None]:
@@ -142,13 +134,30 @@ def results_from_outputs(outputs: Arrays, rows: list[Row | IdleRow]) -> list[Row
     return results
 
 
+def _ids(shape: CallShape, rows: list[Row | IdleRow]) -> Array:
+    ids = np.zeros((shape.batch, shape.tokens), dtype=np.int64)
+    for b, row in enumerate(rows):
+        if isinstance(row, Row):
+            ids[b, : row.tokens] = row.committed + row.drafts
+    return ids
+
+
+def _logit_rows(shape: CallShape, rows: list[Row | IdleRow]) -> Array:
+    asked = [[0] * shape.logit_rows for _ in rows]
+    for b, row in enumerate(rows):
+        if isinstance(row, Row):
+            anchor, last = len(row.committed) - 1, row.tokens - 1
+            asked[b] = [min(anchor + index, last) for index in range(shape.logit_rows)]
+    return np.array(asked, dtype=np.int64)
+
+
 def _q_arrays(spec: EngineSpec, shape: CallShape, rows: list[Row | IdleRow]) -> Arrays:
     """Return q_ids and q_probs where a row's drafts were drawn; the neutral fill says of the others that they were not.
 
     Entry j of a row is the distribution of the draft that is judged at its logit row j.
     """
     drawn = {b: row.q for b, row in enumerate(rows) if isinstance(row, Row) and row.q is not None}
-    widths = {tensor.name: tensor.shape[2] for tensor in spec.inputs if tensor.name in Q_INPUTS}
+    widths = {tensor.name: tensor.shape[2] for tensor in spec.plain_inputs if tensor.name in Q_INPUTS}
     if not drawn or not widths:
         return {}
     stated = widths["q_ids"]

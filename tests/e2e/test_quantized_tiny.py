@@ -100,6 +100,8 @@ def check(session: Session, expected: list[Generation], gamma: int) -> None:
         ("tied", 4),
         ("tied in groups", 1),
         ("w8a8", 3),
+        ("fused", 1),
+        ("fused", 3),
     ],
 )
 def test_lookups_and_wrong_drafts_change_nothing(made: Engines, model: str, max_batch: int) -> None:
@@ -111,8 +113,9 @@ def test_lookups_and_wrong_drafts_change_nothing(made: Engines, model: str, max_
         "w8a8": (TARGET, integer_rows()),
         "tied": (replace(TARGET, tie_word_embeddings=True), quantized_rows(INT4, tied=True)),
         "tied in groups": (replace(TARGET, tie_word_embeddings=True), quantized_rows(INT4, tied=True, head=INT8)),
+        "fused": (TARGET, quantized_rows()),
     }[model]
-    engines = made.of(model, sizes, rows)
+    engines = made.of(model, sizes, rows, attention="fused" if model == "fused" else "native")
     expected = references(engines.runner())
     texts = {prompt: (*one.token_ids, *[0] * 8) for (prompt, _), one in zip(CELLS, expected, strict=True)}
     corrupted = session_of(engines.runner(), max_batch=max_batch, new_drafter=lambda: OracleDrafter(texts, EMITTED, 3))
@@ -169,8 +172,15 @@ def test_logits_are_the_same_bits_in_calls_of_every_width(made: Engines, scheme:
         np.testing.assert_array_equal(other, every[0])
 
 
-def test_products_of_integers_need_no_padding(made: Engines) -> None:
-    engines = made.of("w8a8", TARGET, integer_rows())
+@pytest.mark.parametrize(
+    ("name", "sizes", "graph"),
+    [("w8a8", TARGET, {}), ("w8a8, fused", UNGROUPED, {"attention": "fused"})],
+    ids=["grouped heads", "fused attention, whatever the heads"],
+)
+def test_products_of_integers_need_no_padding(
+    made: Engines, name: str, sizes: TinyLlama, graph: dict[str, Any]
+) -> None:
+    engines = made.of(name, sizes, integer_rows(), **graph)
     limits = replace(engines.plan.limits, prefill_chunk=7)
     ids = np.random.default_rng(3).integers(0, 256, 60).tolist()
     every = [

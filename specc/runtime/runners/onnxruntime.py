@@ -11,7 +11,7 @@ from specc.bundle.manifest import EngineSpec
 from specc.errors import SpeccError
 from specc.runtime.runners.caches import HostCaches
 from specc.runtime.runners.huge_pages import huge_pages_under_new_memory
-from specc.runtime.runners.onnxruntime_binding import CacheBinding, KeptBindings, bound_caches, check_inputs, check_room
+from specc.runtime.runners.onnxruntime_binding import CacheBinding, KeptBindings, bound_caches, check_room
 from specc.runtime.runners.runner import Arrays
 
 # Dimensions that only some engines have: where their size is read.
@@ -36,10 +36,6 @@ class OnnxRuntimeRunner:
         self._owns_caches = caches is None
         self._caches = caches or HostCaches(spec)
         self._bindings = KeptBindings()
-        cache_inputs = {cache.input for cache in spec.caches}
-        cache_outputs = {cache.output for cache in spec.caches}
-        self._inputs = tuple(tensor for tensor in spec.inputs if tensor.name not in cache_inputs)
-        self._outputs = tuple(tensor for tensor in spec.outputs if tensor.name not in cache_outputs)
 
     @property
     def spec(self) -> EngineSpec:
@@ -56,6 +52,7 @@ class OnnxRuntimeRunner:
 
         A slot holds what its last call left, drafts included; a call whose row starts at 0 forgets what was before.
         """
+        length += self._spec.spare_rows
         # Where the caches are another runner's, that runner decides how far they shrink.
         self._caches.reserve(slots, length if self._owns_caches else max(length, self._caches.capacity))
 
@@ -68,7 +65,7 @@ class OnnxRuntimeRunner:
         """
         sizes = self._checked_sizes(first_slot, inputs)
         bound = self._bound(first_slot, sizes["B"])
-        outputs = bound.run(self.session, self._inputs, self._outputs, inputs, sizes)
+        outputs = bound.run(self.session, self._spec, inputs, sizes)
         ends = inputs["past_lengths"] + inputs["num_tokens"] + (self._spec.steps - 1)
         self._caches.used[first_slot : first_slot + sizes["B"]] = ends
         return outputs
@@ -83,9 +80,8 @@ class OnnxRuntimeRunner:
         rows, tokens = inputs["input_ids"].shape
         sizes = {"B": rows, "S": tokens}
         sizes |= {name: inputs[tensor].shape[axis] for name, tensor, axis in OTHER_SIZES if tensor in inputs}
-        caches = self._caches
-        check_inputs(self._inputs, inputs, sizes)
-        check_room(caches.slots, caches.capacity, first_slot, inputs["past_lengths"], tokens + self._spec.steps - 1)
+        caches, written = self._caches, tokens + self._spec.steps - 1 + self._spec.spare_rows
+        check_room(caches.slots, caches.capacity, first_slot, inputs["past_lengths"], written)
         return sizes
 
     def _bound(self, first_slot: int, rows: int) -> CacheBinding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ class CacheBinding:
         in_place: whether a call has shown that it returns this very memory.
         held: what the other tensors are bound to, by name. It stays while a tensor's shape does: to bind one again
             takes longer than to copy what it holds.
+        sizes: of the dimensions that `taken` and `given` were held for.
+        taken, given: memory of inputs and outputs by name, in the order of the engine.
     """
 
     file: str
@@ -33,48 +35,66 @@ class CacheBinding:
     pointers: tuple[int, ...]
     in_place: bool = False
     held: Arrays = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    taken: Arrays = field(default_factory=dict)
+    given: Arrays = field(default_factory=dict)
 
     def run(
         self,
         session: Any,  # noqa: ANN401 - a vendor class
-        taken: Iterable[TensorSpec],
-        given: Iterable[TensorSpec],
+        spec: EngineSpec,
         inputs: Arrays,
         sizes: Mapping[str, int],
     ) -> Arrays:
-        """Run the engine once and return its outputs, owned by the caller.
+        """Run the engine once and return its outputs but the caches, owned by the caller.
 
         Args:
             session: the vendor's.
-            taken: inputs other than caches.
-            given: outputs other than caches.
-            inputs: checked.
-            sizes: of the dimensions of outputs, by name.
+            spec: the engine.
+            inputs: all but the caches.
+            sizes: of the dimensions, by name.
 
         Raises:
-            SpeccBug: the engine did not write its caches in place.
+            SpeccBug: an input is missing, or of another dtype or shape than the spec says, or the engine did not write
+                its caches in place.
         """
-        for tensor in taken:
-            array = inputs[tensor.name]
-            self._memory(tensor, array.shape, self.binding.bind_input)[...] = array
-        outputs = {
-            tensor.name: self._memory(tensor, shape_of(tensor, sizes), self.binding.bind_output) for tensor in given
-        }
+        if sizes != self.sizes:
+            self._hold(spec, sizes)
+        for name, memory in self.taken.items():
+            array = inputs.get(name)
+            if array is None or array.dtype != memory.dtype or array.shape != memory.shape:
+                raise _other_input(spec, name, array, memory)
+            memory[...] = array
         session.run_with_iobinding(self.binding)
         if not self.in_place:
             returned = self.binding.get_outputs()[: len(self.pointers)]
             if tuple(value.data_ptr() for value in returned) != self.pointers:
                 raise SpeccBug(f"{self.file} returned caches in other memory than it was given")
             self.in_place = True
-        return {name: array.copy() for name, array in outputs.items()}
+        return {name: memory.copy() for name, memory in self.given.items()}
 
-    def _memory(self, tensor: TensorSpec, shape: tuple[int, ...], bind: Callable[..., None]) -> Array:
+    def _hold(self, spec: EngineSpec, sizes: Mapping[str, int]) -> None:
+        """Bind memory for calls of such sizes."""
+        bind_input, bind_output = self.binding.bind_input, self.binding.bind_output
+        self.sizes = {}  # of neither, should a tensor name a dimension that has no size
+        self.taken = {tensor.name: self._memory(tensor, sizes, bind_input) for tensor in spec.plain_inputs}
+        self.given = {tensor.name: self._memory(tensor, sizes, bind_output) for tensor in spec.plain_outputs}
+        self.sizes = dict(sizes)
+
+    def _memory(self, tensor: TensorSpec, sizes: Mapping[str, int], bind: Callable[..., None]) -> Array:
         """Return the memory that a tensor of this shape is read from or written to, by every call."""
+        shape, dtype = shape_of(tensor, sizes), DTYPES[tensor.dtype]
         array = self.held.get(tensor.name)
         if array is None or array.shape != shape:
-            array = self.held[tensor.name] = np.empty(shape, dtype=DTYPES[tensor.dtype])
-            bind(tensor.name, "cpu", 0, DTYPES[tensor.dtype], shape, array.ctypes.data)
+            array = self.held[tensor.name] = np.empty(shape, dtype=dtype)
+            bind(tensor.name, "cpu", 0, dtype, shape, array.ctypes.data)
         return array
+
+
+def _other_input(spec: EngineSpec, name: str, array: Array | None, memory: Array) -> SpeccBug:
+    got = "nothing" if array is None else f"{array.dtype} {list(array.shape)}"
+    dtype = next(tensor.dtype for tensor in spec.plain_inputs if tensor.name == name)
+    return SpeccBug(f"input {name} is {got}; the engine takes {dtype} {list(memory.shape)}")
 
 
 class KeptBindings:
@@ -125,20 +145,6 @@ def bound_caches(
         binding.bind_output(cache.output, "cpu", 0, dtype, window.shape, pointer)
         pointers.append(pointer)
     return CacheBinding(spec.file, binding, tuple(pointers))
-
-
-def check_inputs(tensors: Iterable[TensorSpec], inputs: Arrays, sizes: Mapping[str, int]) -> None:
-    """Check that every input is there, of the stated dtype and shape.
-
-    Raises:
-        SpeccBug: one is missing, or another.
-    """
-    for tensor in tensors:
-        array = inputs.get(tensor.name)
-        shape = shape_of(tensor, sizes)
-        if array is None or array.dtype != DTYPES[tensor.dtype] or array.shape != shape:
-            got = "nothing" if array is None else f"{array.dtype} {list(array.shape)}"
-            raise SpeccBug(f"input {tensor.name} is {got}; the engine takes {tensor.dtype} {list(shape)}")
 
 
 def check_room(slots: int, capacity: int, first_slot: int, past_lengths: Array, written: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from specc.bundle.manifest import DRAFT_PREFIX, EngineSpec
 from specc.runtime.runners.onnxruntime import OnnxRuntimeRunner, new_session
-from specc.runtime.runners.onnxruntime_binding import CacheBinding, KeptBindings, bound_caches, check_inputs, check_room
+from specc.runtime.runners.onnxruntime_binding import CacheBinding, KeptBindings, bound_caches, check_room
 from specc.runtime.runners.runner import Arrays
 
 
@@ -31,9 +31,6 @@ class OnnxRuntimeWholeRunner:
         self._session = session
         self._target, self._draft = target, draft
         self._bindings = KeptBindings()
-        names = {cache.input for cache in spec.caches} | {cache.output for cache in spec.caches}
-        self._inputs = tuple(tensor for tensor in spec.inputs if tensor.name not in names)
-        self._outputs = tuple(tensor for tensor in spec.outputs if tensor.name not in names)
 
     @property
     def spec(self) -> EngineSpec:
@@ -54,11 +51,11 @@ class OnnxRuntimeWholeRunner:
         """
         batch, tokens = inputs["input_ids"].shape
         target, draft, steps = self._target.caches, self._draft.caches, self._spec.steps
-        check_inputs(self._inputs, inputs, {"B": batch, "S": tokens})
-        check_room(target.slots, target.capacity, first_slot, inputs["past_lengths"], steps + 1)
+        written = steps + 1 + self._target.spec.spare_rows
+        check_room(target.slots, target.capacity, first_slot, inputs["past_lengths"], written)
         check_room(draft.slots, draft.capacity, first_slot, inputs["draft_past_lengths"], tokens + steps - 1)
         bound = self._bound(first_slot, batch)
-        outputs = bound.run(self._session, self._inputs, self._outputs, inputs, {"B": batch})
+        outputs = bound.run(self._session, self._spec, inputs, {"B": batch, "S": tokens})
         slots = slice(first_slot, first_slot + batch)
         fed = inputs["num_tokens"]
         target.used[slots] = inputs["past_lengths"] + (fed > 0) * (inputs["num_draft"] + 1)

@@ -76,13 +76,17 @@ def neutral_inputs(spec: EngineSpec, rows: int, given: Arrays) -> Arrays:
 
     B is `rows`; S and R are those of `input_ids` and `logit_rows`; a dimension of any other name is 1.
     """
-    cache_names = {cache.input for cache in spec.caches}
-    full = dict(given)
+    missing = [tensor for tensor in spec.plain_inputs if tensor.name not in given and tensor.neutral is not None]
+    if not missing:
+        return given
     sizes = {"B": rows} | {
         name: given[tensor].shape[1] for name, tensor in (("S", "input_ids"), ("R", "logit_rows")) if tensor in given
     }
-    for tensor in spec.inputs:
-        if tensor.name not in full and tensor.name not in cache_names and tensor.neutral is not None:
-            shape = tuple(size if isinstance(size, int) else sizes.get(size, 1) for size in tensor.shape)
-            full[tensor.name] = np.full(shape, tensor.neutral, dtype=DTYPES[tensor.dtype])
-    return full
+    return given | {
+        tensor.name: np.full(
+            tuple(size if isinstance(size, int) else sizes.get(size, 1) for size in tensor.shape),
+            tensor.neutral,
+            dtype=DTYPES[tensor.dtype],
+        )
+        for tensor in missing
+    }

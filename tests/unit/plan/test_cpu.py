@@ -15,7 +15,7 @@ from specc.bundle.manifest import LimitsSpec
 from specc.checkpoint.facts import ExpertFacts, LayerFacts
 from specc.plan.calls import calls_from_model
 from specc.plan.cost import CostModel
-from specc.plan.cpu import CALL_NODES, LAYER_NODES, PICK_BYTES, WALKS, cpu_seconds
+from specc.plan.cpu import CALL_NODES, FUSED_LAYER_NODES, LAYER_NODES, PICK_BYTES, WALKS, cpu_seconds
 from specc.plan.device import device_from_machine
 from specc.plan.limits import bucket_of, buckets_from_capacity
 from specc.plan.products import Products, products_from_facts, usual_format
@@ -70,25 +70,29 @@ def test_a_plan_s_own_formats_are_followed() -> None:
     assert products_from_facts(SMOLLM2_FACTS, graph.format_of) == W4.products
 
 
+@pytest.mark.parametrize(
+    ("attention", "operator", "nodes"),
+    [("native", "Attention", LAYER_NODES), ("fused", "GroupQueryAttention", FUSED_LAYER_NODES)],
+)
 @pytest.mark.parametrize("rows", [(), quantized_rows()], ids=["f32", "w4a16"])
-def test_products_and_operators_are_those_that_the_library_runs(rows, tmp_path) -> None:
+def test_products_and_operators_are_those_that_the_library_runs(rows, attention, operator, nodes, tmp_path) -> None:
     """Of one layer, told by models of two and of three, after ONNX Runtime has fused what it fuses."""
-    run = [_operators(tmp_path, layers, rows) for layers in (2, 3)]
+    run = [_operators(tmp_path, layers, rows, attention) for layers in (2, 3)]
     layer = run[1] - run[0]
     sizes = TinyLlama(num_hidden_layers=1)
     products = products_from_facts(facts_from_sizes(sizes), tiny_graph_plan(weights=rows).format_of)
     assert layer["MatMul"] + layer["MatMulNBits"] == sum(p.count for p in products if p.part == "body")
-    assert layer["Attention"] == 1
+    assert layer[operator] == 1
     small = layer.total() - layer["MatMul"] - layer["MatMulNBits"] - 1
-    assert small == pytest.approx(LAYER_NODES, abs=2)
+    assert small == pytest.approx(nodes, abs=2)
     # Bodies of conditionals run as well; where nothing is sampled few of them do.
     assert CALL_NODES / 2 < run[0].total() - 2 * layer.total() < CALL_NODES * 1.5
 
 
-def _operators(folder, layers: int, rows) -> Counter[str]:
+def _operators(folder, layers: int, rows, attention: str) -> Counter[str]:
     folder = folder / str(layers)
     folder.mkdir()
-    path = lowered(folder, TinyLlama(num_hidden_layers=layers), rows).with_name("target.onnx")
+    path = lowered(folder, TinyLlama(num_hidden_layers=layers), rows, attention=attention).with_name("target.onnx")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.optimized_model_filepath = str(folder / "run.onnx")
@@ -107,11 +111,26 @@ def test_a_call_is_the_sum_of_its_operators(batch: int, tokens: int, context: in
     capacity = {16: 64, 128: 160, 400: 448}[context]
     turns = -(-batch * 3 // 2)  # of heads on two threads
     layer += 5e-6 + turns * 64 * capacity * (16 / 20e9 + tokens * 3 * 8 / 100e9)
-    width = WALKS * 30 * (576 + 960 + 576 + 576 + 576 + 3072 + 1536 + 576) / (30 * LAYER_NODES)
-    layer += LAYER_NODES * CPU.between.seconds(1, width, rows)
+    layer += LAYER_NODES * CPU.between.seconds(1, walked(), rows)
     picks = rows * 49152 * PICK_BYTES / 10e9
     expected = CALL_NODES * 4e-7 + 30 * layer + product(576, 49152, 8) + picks
     assert cpu_seconds(W4, CPU, batch, tokens, context, logit_rows=tokens) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("tokens", "context"), [(1, 128), (9, 400)])
+def test_fused_attention_reads_each_query_head_s_own_rows_and_starts_less(tokens: int, context: int) -> None:
+    fused = replace(W4, fused_attention_rows=1)
+    apart, together = (cpu_seconds(shape, CPU, 1, tokens, context, logit_rows=tokens) for shape in (W4, fused))
+    saved = (LAYER_NODES - FUSED_LAYER_NODES) * CPU.between.seconds(1, walked(), tokens)
+    saved += CPU.attention.seconds(64, bucket_of(context + tokens), 3 * tokens, 2)  # 3 heads on 2 threads
+    saved -= CPU.attention.seconds(64, context + tokens + 1, tokens + 1, 5)  # 9 heads, and one query more
+    assert apart - together == pytest.approx(30 * saved, rel=1e-9)
+    assert cpu_seconds(fused, CPU, 2, 1, 16, logit_rows=1) == cpu_seconds(W4, CPU, 2, 1, 16, logit_rows=1)
+
+
+def walked() -> float:
+    """Return the elements that an operator of a layer walks over."""
+    return WALKS * 30 * (576 + 960 + 576 + 576 + 576 + 3072 + 1536 + 576) / (30 * LAYER_NODES)
 
 
 @given(

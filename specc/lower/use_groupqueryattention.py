@@ -1,0 +1,213 @@
+"""Pass: rotate, write the cache and attend with one operator of ONNX Runtime, where the plan says so.
+
+    Reshape, Transpose, RotaryEmbedding, TensorScatter, Attention, Transpose, Reshape  ->  Concat, GroupQueryAttention,
+    Slice
+
+A node of a small model costs what it takes to find its code and shapes again, which the weights push out of the
+processor's caches: 2 to 3 us each, and one such chain a layer has twelve of them. The operator also reads the rows that
+a sequence has, not those that its cache could hold.
+
+It attends with one kernel from two queries of a row on and with another, of other last bits, for a single one. So each
+row gets one query more, behind its last: a padding row of zeros, or of what pads the row already. Nobody sees its
+result; its key lies behind the row's own, where a later call overwrites it. That is the spare row of
+`EngineSpec.spare_rows`, and why a token's result is the same to the last bit in every call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from specc.errors import SpeccBug
+from specc.graph.builder import Builder
+from specc.lower.attention_shape import AttentionShape, attentions
+from specc.lower.lowering_pass import LoweringPass
+from specc.lower.operators import MICROSOFT
+from specc.lower.take_place import take_place
+from specc.plan.plan import GraphPlan
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """What the attentions of a graph share.
+
+    Attributes:
+        builder: of the nodes before them.
+        fed: int32 [B], queries of each row with the one more; of an idle row, that one.
+        last: int32 [B], the cache row that the last of them is written to.
+        capacity: int32, C.
+        batch: int64 [1], B.
+        tokens: int64 [1], S.
+        zeros: float32 [B, 1, W] by W.
+    """
+
+    builder: Builder
+    fed: ir.Value
+    last: ir.Value
+    capacity: ir.Value
+    batch: ir.Value
+    tokens: ir.Value
+    zeros: dict[int, ir.Value] = field(default_factory=dict)
+
+    def padded(self, builder: Builder, flat: ir.Value, width: int) -> ir.Value:
+        """Return a value [B, S, width] with a row of zeros behind, [B, S + 1, width]."""
+        if width not in self.zeros:
+            with self.builder.scope("attention"):
+                zero = self.builder.constant(np.zeros((1, 1, width), dtype=np.float32), f"zero_{width}")
+                shape = self.builder.op("Concat", self.batch, self.builder.i64(1, width), name="row_shape", axis=0)
+                self.zeros[width] = self.builder.op("Expand", zero, shape, name=f"zeros_{width}")
+        return builder.op("Concat", flat, self.zeros[width], name=f"{flat.name}.padded", axis=1)
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """The operators of one attention.
+
+    Attributes:
+        query, key, value: [B, S, heads D], before heads were told apart.
+        cos, sin: the tables of rotation.
+        caches: [B, KV, C, D], what the graph is given.
+        written: the same, what it gives back.
+        joined: [B, S, N D], what attention gives.
+    """
+
+    query: ir.Value
+    key: ir.Value
+    value: ir.Value
+    cos: ir.Value
+    sin: ir.Value
+    caches: tuple[ir.Value, ir.Value]
+    written: tuple[ir.Value, ir.Value]
+    joined: ir.Value
+
+
+def _apply(model: ir.Model, graph: GraphPlan) -> None:
+    if graph.attention == "native":
+        return
+    calls: _Calls | None = None
+    for attention in attentions(model):
+        chain = _chain(attention)
+        calls = calls or _calls(model, chain.caches[0])
+        _fuse(attention, chain, calls)
+    if calls is None:
+        raise SpeccBug("fused attention was planned for a graph that has no attention")
+    model.graph.insert_before(model.graph[0], calls.builder.nodes)
+    model.graph.opset_imports[MICROSOFT] = 1
+    RemoveUnusedNodesPass()(model)
+
+
+def _calls(model: ir.Model, cache: ir.Value) -> _Calls:
+    given = {str(value.name): value for value in model.graph.inputs}
+    builder = Builder()
+    with builder.scope("attention"):
+        fed = builder.op("Add", given["num_tokens"], builder.i64_scalar(1), name="queries")
+        last = builder.op("Add", given["past_lengths"], given["num_tokens"], name="last")
+        length = builder.op("Squeeze", builder.op("Shape", cache, name="rows", start=2, end=3), name="capacity")
+        fed32, last32, length32 = (
+            builder.op("Cast", value, name=f"{name}_i32", to=ir.DataType.INT32)
+            for name, value in (("queries", fed), ("last", last), ("capacity", length))
+        )
+        return _Calls(
+            builder,
+            fed=fed32,
+            last=last32,
+            capacity=length32,
+            batch=builder.op("Shape", given["input_ids"], name="batch", start=0, end=1),
+            tokens=builder.op("Shape", given["input_ids"], name="tokens", start=1, end=2),
+        )
+
+
+def _chain(attention: AttentionShape) -> _Chain:
+    node = attention.node
+    turned = _made_by(node, attention.query, "RotaryEmbedding")
+    key_cache, keys = _written(node, 1)
+    value_cache, values = _written(node, 2)
+    turned_keys = _made_by(node, keys, "RotaryEmbedding")
+    if turned.attributes.get("rotary_embedding_dim") is not None or turned.inputs[1:] != turned_keys.inputs[1:]:
+        raise SpeccBug(f"{node.name}: queries and keys are to be rotated alike, and whole")
+    joined = _only_user(node, _only_user(node, node.outputs[0], "Transpose"), "Reshape")
+    return _Chain(
+        query=_flat(node, turned.inputs[0]),
+        key=_flat(node, turned_keys.inputs[0]),
+        value=_flat(node, values),
+        cos=_given(node, turned.inputs[1]),
+        sin=_given(node, turned.inputs[2]),
+        caches=(key_cache, value_cache),
+        written=(_given(node, node.inputs[1]), _given(node, node.inputs[2])),
+        joined=joined,
+    )
+
+
+def _fuse(attention: AttentionShape, chain: _Chain, calls: _Calls) -> None:
+    node, builder = attention.node, Builder()
+    parts = (chain.query, chain.key, chain.value)
+    widths = [heads * attention.dim for heads in (attention.heads, attention.kv_heads, attention.kv_heads)]
+    product = _whole(parts)
+    if product is not None:
+        queries = [calls.padded(builder, product, sum(widths)), None, None]
+    else:
+        queries = [calls.padded(builder, part, width) for part, width in zip(parts, widths, strict=True)]
+    scale = node.attributes.get("scale")
+    mixed, keys, values = builder.ops(
+        "GroupQueryAttention",
+        *queries, *chain.caches, calls.last, calls.capacity, chain.cos, chain.sin, *[None] * 7, calls.fed,
+        outputs=(f"{node.name}.padded", f"{node.name}.keys", f"{node.name}.values"),
+        domain=MICROSOFT, num_heads=attention.heads, kv_num_heads=attention.kv_heads, do_rotary=1,
+        scale=0.0 if scale is None else scale.as_float(),
+    )  # fmt: skip
+    start, axis = calls.builder.i64(0), calls.builder.i64(1)
+    cut = builder.op("Slice", mixed, start, calls.tokens, axis, name=f"{node.name}.rows")
+    after = chain.joined.producer()
+    if after is None:
+        raise SpeccBug(f"{node.name}: no operator joins its heads")
+    attention.owner.insert_before(after, builder.nodes)
+    for new, old in zip((cut, keys, values), (chain.joined, *chain.written), strict=True):
+        take_place(new, old)
+
+
+def _whole(parts: tuple[ir.Value, ...]) -> ir.Value | None:
+    """Return the product that was split into just these parts, in this order; None of others."""
+    split = parts[0].producer()
+    return split.inputs[0] if split is not None and split.op_type == "Split" and split.outputs == parts else None
+
+
+def _flat(node: ir.Node, heads: ir.Value | None) -> ir.Value:
+    """Return [B, S, heads D] of heads [B, heads, S, D]."""
+    transpose = _made_by(node, heads, "Transpose")
+    return _given(node, _made_by(node, transpose.inputs[0], "Reshape").inputs[0])
+
+
+def _written(node: ir.Node, index: int) -> tuple[ir.Value, ir.Value]:
+    """Return a cache as it is given, and what is written into it."""
+    scatter = _made_by(node, node.inputs[index], "TensorScatter")
+    return _given(node, scatter.inputs[0]), _given(node, scatter.inputs[1])
+
+
+def _made_by(node: ir.Node, value: ir.Value | None, op_type: str) -> ir.Node:
+    made = None if value is None else value.producer()
+    if made is None or made.op_type != op_type:
+        raise SpeccBug(f"{node.name}: {None if value is None else value.name} is no result of {op_type}")
+    return made
+
+
+def _only_user(node: ir.Node, value: ir.Value, op_type: str) -> ir.Value:
+    users = [usage.node for usage in value.uses()]
+    if len(users) != 1 or users[0].op_type != op_type:
+        raise SpeccBug(f"{node.name}: {value.name} goes to {len(users)} operators, not to one {op_type}")
+    return users[0].outputs[0]
+
+
+def _given(node: ir.Node, value: ir.Value | None) -> ir.Value:
+    if value is None:
+        raise SpeccBug(f"{node.name}: an operator of its chain lacks an input")
+    return value
+
+
+USE_GROUPQUERYATTENTION: Final = LoweringPass(
+    "use_groupqueryattention", ("one product for matrices of one input",), ("attention as planned",), _apply
+)
+"""Applied before heads are joined: it takes what products give, before heads are told apart."""

@@ -1,0 +1,44 @@
+"""Which operator attends: ONNX's over caches that others write, or one of ONNX Runtime that rotates and writes too.
+
+The one operator saves nine nodes a layer and reads the rows that are there instead of those that are bound; but it
+packs a cache row once for each query head, which several requests feel. docs/performance.md has the measurement.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from specc.bundle.manifest import AttentionLowering, LimitsSpec
+from specc.catalog.capabilities import BackendRow, ComputeDtype
+from specc.checkpoint.facts import PLAIN_LAYER, ModelFacts
+
+ALIGNED: Final = 16
+"""Elements of a head whose multiples the operator rotates."""
+
+
+def attention_from_facts(
+    facts: ModelFacts, backend: BackendRow, compute_dtype: ComputeDtype, limits: LimitsSpec, early_layers: int
+) -> AttentionLowering:
+    """Return how attention of the target is lowered.
+
+    Args:
+        facts: of the target.
+        backend: states up to how many requests at once its operator is the faster.
+        compute_dtype: of queries and caches.
+        limits: of the bundle.
+        early_layers: after which a call may end; 0: none. Caches of the rest are then written in a branch of the graph.
+    """
+    pays = limits.max_batch <= backend.fused_attention_rows
+    serves = (
+        compute_dtype == "f32"
+        and early_layers == 0
+        and facts.head_dim % ALIGNED == 0
+        and facts.rope.rotary_dim in (0, facts.head_dim)
+        and facts.norms.query_key == "none"
+        and facts.scales.attn_logit_softcapping is None
+        and all(
+            (layer.window, layer.rope) == (PLAIN_LAYER.window, PLAIN_LAYER.rope)
+            for layer in map(facts.layer, range(facts.num_hidden_layers))
+        )
+    )
+    return "fused" if pays and serves else "native"

@@ -1,0 +1,61 @@
+"""Where one operator rotates, writes caches and attends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specc.checkpoint.facts import LayerFacts
+from specc.plan.make import plan_from_recipe
+from specc.plan.plan import Plan
+from specc.recipe.schema import Recipe
+from tests.stated_source import SMOLLM2_FACTS, StatedSource
+
+
+def planned(source: StatedSource | None = None, **keys: Any) -> Plan:
+    base = {"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": "ngram", "gpu": "cpu"}
+    recipe = Recipe.model_validate({**base, "limits": {"max_batch": 1}, **keys})
+    return plan_from_recipe(recipe, source or StatedSource())
+
+
+def with_facts(**stated: Any) -> StatedSource:
+    return StatedSource(facts=replace(SMOLLM2_FACTS, **stated))
+
+
+def test_one_request_at_a_time_gets_the_one_operator_and_room_for_its_spare_row() -> None:
+    graph = planned().graph
+    assert graph.attention == "fused"
+    limits = planned().limits
+    assert graph.capacity_buckets[-1] >= limits.max_length - 1 + limits.prefill_chunk + 1
+
+
+@pytest.mark.parametrize(
+    ("source", "keys"),
+    [
+        (None, {"limits": {"max_batch": 2}}),
+        (None, {"gpu": "rtx-3090"}),
+        (None, {"draft": {"kind": "self", "layers": 4}}),
+        (with_facts(norms=replace(SMOLLM2_FACTS.norms, query_key="head")), {}),
+        (with_facts(rope=replace(SMOLLM2_FACTS.rope, rotary_dim=32)), {}),
+        (with_facts(scales=replace(SMOLLM2_FACTS.scales, attn_logit_softcapping=30.0)), {}),
+        (with_facts(layers=(LayerFacts(64, "main", False),) * SMOLLM2_FACTS.num_hidden_layers), {}),
+        (with_facts(layers=(LayerFacts(0, "none", False),) * SMOLLM2_FACTS.num_hidden_layers), {}),
+    ],
+    ids=["two requests", "a GPU", "early exit", "norms of heads", "half rotated", "soft cap", "window", "no rotation"],
+)
+def test_others_keep_the_operators_apart(source: StatedSource | None, keys: dict[str, Any]) -> None:
+    graph = planned(source, **keys).graph
+    assert graph.attention == "native"
+
+
+def test_a_draft_model_keeps_them_too() -> None:
+    small = replace(SMOLLM2_FACTS, num_hidden_layers=4)
+    recipe = Recipe.model_validate({
+        "recipe": 1, "name": "x", "target": {"model": "m"}, "draft": {"kind": "model", "model": "d"}, "gpu": "cpu",
+        "limits": {"max_batch": 1},
+    })  # fmt: skip
+    plan = plan_from_recipe(recipe, StatedSource(), StatedSource(uri="d", facts=small))
+    assert plan.draft_model is not None
+    assert (plan.graph.attention, plan.draft_model.graph.attention) == ("fused", "native")
