@@ -13,10 +13,12 @@ from specc.plan.plan import Plan
 from specc.recipe.schema import Recipe
 from tests.stated_source import SMOLLM2_FACTS, StatedSource
 
+ONE_SHORT_TEXT = {"max_batch": 1, "max_input": 512, "max_output": 512}
+
 
 def planned(source: StatedSource | None = None, **keys: Any) -> Plan:
     base = {"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": "ngram", "gpu": "cpu"}
-    recipe = Recipe.model_validate({**base, "limits": {"max_batch": 1}, **keys})
+    recipe = Recipe.model_validate({**base, "limits": ONE_SHORT_TEXT, **keys})
     return plan_from_recipe(recipe, source or StatedSource())
 
 
@@ -34,7 +36,8 @@ def test_one_request_at_a_time_gets_the_one_operator_and_room_for_its_spare_row(
 @pytest.mark.parametrize(
     ("source", "keys"),
     [
-        (None, {"limits": {"max_batch": 2}}),
+        (None, {"limits": ONE_SHORT_TEXT | {"max_batch": 2}}),
+        (None, {"limits": ONE_SHORT_TEXT | {"max_output": 513}}),
         (None, {"gpu": "rtx-3090"}),
         (None, {"draft": {"kind": "self", "layers": 4}}),
         (with_facts(norms=replace(SMOLLM2_FACTS.norms, query_key="head")), {}),
@@ -43,18 +46,33 @@ def test_one_request_at_a_time_gets_the_one_operator_and_room_for_its_spare_row(
         (with_facts(layers=(LayerFacts(64, "main", False),) * SMOLLM2_FACTS.num_hidden_layers), {}),
         (with_facts(layers=(LayerFacts(0, "none", False),) * SMOLLM2_FACTS.num_hidden_layers), {}),
     ],
-    ids=["two requests", "a GPU", "early exit", "norms of heads", "half rotated", "soft cap", "window", "no rotation"],
+    ids=[
+        "two requests",
+        "longer texts",
+        "a GPU",
+        "early exit",
+        "norms of heads",
+        "half rotated",
+        "soft cap",
+        "window",
+        "no rotation",
+    ],
 )
 def test_others_keep_the_operators_apart(source: StatedSource | None, keys: dict[str, Any]) -> None:
     graph = planned(source, **keys).graph
     assert graph.attention == "native"
 
 
+def test_texts_may_be_long_where_no_query_heads_share_a_cache_head() -> None:
+    source = with_facts(num_key_value_heads=SMOLLM2_FACTS.num_attention_heads)
+    assert planned(source, limits={"max_batch": 1, "max_input": 1024, "max_output": 1024}).graph.attention == "fused"
+
+
 def test_a_draft_model_keeps_them_too() -> None:
     small = replace(SMOLLM2_FACTS, num_hidden_layers=4)
     recipe = Recipe.model_validate({
         "recipe": 1, "name": "x", "target": {"model": "m"}, "draft": {"kind": "model", "model": "d"}, "gpu": "cpu",
-        "limits": {"max_batch": 1},
+        "limits": ONE_SHORT_TEXT,
     })  # fmt: skip
     plan = plan_from_recipe(recipe, StatedSource(), StatedSource(uri="d", facts=small))
     assert plan.draft_model is not None
