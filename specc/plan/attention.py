@@ -38,7 +38,7 @@ def attention_from_facts(
         compute_dtype == "f32"
         and early_layers == 0
         and facts.head_dim % ALIGNED == 0
-        and facts.rope.rotary_dim in (0, facts.head_dim)
+        and facts.rope.rotary_dim == 0
         and facts.norms.query_key == "none"
         and facts.scales.attn_logit_softcapping is None
         and all(

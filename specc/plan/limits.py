@@ -49,6 +49,16 @@ def buckets_from_capacity(capacity: int) -> tuple[int, ...]:
     return (*sizes, capacity)
 
 
+def doubling_buckets(capacity: int) -> tuple[int, ...]:
+    """Return cache lengths where attention reads the rows of a text alone: few, since to grow moves them."""
+    sizes = []
+    size = 2 * FIRST_BUCKET
+    while size < capacity:
+        sizes.append(size)
+        size *= 2
+    return (*sizes, capacity)
+
+
 def bucket_of(rows: int) -> int:
     """Return the cache length that a runtime binds for so many rows, where the capacity is larger."""
     size = FIRST_BUCKET

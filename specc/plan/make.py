@@ -19,7 +19,7 @@ from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
 from specc.plan.fit import fit_from_demand
 from specc.plan.head import head_from_recipe
-from specc.plan.limits import Lengths, lengths_from_recipe
+from specc.plan.limits import Lengths, doubling_buckets, lengths_from_recipe
 from specc.plan.memory import Demand, ModelDemand, memory_from_demand
 from specc.plan.model_support import model_for_bundle
 from specc.plan.outlook import NOTHING_GIVEN, Given, Models, cost_model, outlook_from_models
@@ -180,10 +180,12 @@ def _graph(
     static = choices.backend.static_capacity
     own_variant, dtype = choices.backend.logits_variant, choices.support.compute_dtype
     early_layers = recipe.draft.layers if isinstance(recipe.draft, SelfDraft) else 0
+    attention = attention_from_facts(facts, choices.backend, dtype, lengths.limits, early_layers)
+    buckets = doubling_buckets(lengths.capacity) if attention == "fused" else lengths.buckets
     return GraphPlan(
         compute_dtype=dtype,
         capacity=lengths.capacity if static else None,
-        capacity_buckets=(lengths.capacity,) if static else lengths.buckets,
+        capacity_buckets=(lengths.capacity,) if static else buckets,
         max_logit_rows=lengths.limits.max_gamma + 1,
         acceptance=choices.acceptance,
         candidates=sampling.candidates,
@@ -194,7 +196,7 @@ def _graph(
         verification="plugin" if choices.acceptance in choices.backend.plugin_acceptance else "native",
         support=support,
         early_layers=early_layers,
-        attention=attention_from_facts(facts, choices.backend, dtype, lengths.limits, early_layers),
+        attention=attention,
     )
 
 
@@ -281,6 +283,7 @@ def _demand(choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftD
         layers,
         verification=graph.verification,
         head=graph.head,
+        attention=graph.attention,
         keeps_float_logits=bool(graph.features),
     )
 

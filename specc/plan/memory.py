@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from specc.bundle.drafts import DraftSteps
-from specc.bundle.manifest import AcceptanceMode, HeadLowering, LimitsSpec, VerificationLowering
+from specc.bundle.manifest import AcceptanceMode, AttentionLowering, HeadLowering, LimitsSpec, VerificationLowering
 from specc.catalog.dtypes import DTYPES
 from specc.catalog.runtime_memory import RUNTIME_MEMORY
 from specc.catalog.schemes import WeightClass
@@ -85,6 +85,7 @@ class Demand:
         early_layers: of the target, which draft in its own engine; 0: none do.
         verification: whether kernels of specc judge the target's logits, which then stay in its compute dtype.
         head: `fused`: they are made inside such a kernel, and none are kept.
+        attention: of the target; `fused`: it keeps neither masks nor scores.
         keeps_float_logits: outputs of the target are made of logits in float32.
         head_tensors: of a drafter's head whose files are here; empty for other kinds and for hub ids.
     """
@@ -99,6 +100,7 @@ class Demand:
     early_layers: int = 0
     verification: VerificationLowering = "native"
     head: HeadLowering = "native"
+    attention: AttentionLowering = "native"
     keeps_float_logits: bool = False
     head_tensors: tuple[HeadTensor, ...] = ()
 
@@ -241,6 +243,8 @@ def _activations(demand: Demand, model: ModelDemand, capacity: int, rows: int) -
     nbytes = DTYPES[model.compute_dtype].nbytes
     total = tokens * width * nbytes
     detail = f"estimate: {tokens} tokens x {width}, {model.compute_dtype}"
+    if model is demand.target and demand.attention == "fused":
+        return MemoryItem("activations", total, detail, "scratch")
     if demand.backend in OWN_GRAPHS:
         masks = len({layer.window for layer in facts.layers}) or 1
         total += tokens * capacity * masks

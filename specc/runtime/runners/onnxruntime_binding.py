@@ -156,7 +156,7 @@ def check_room(slots: int, capacity: int, first_slot: int, past_lengths: Array, 
     rows = len(past_lengths)
     if rows < 1 or first_slot < 0 or first_slot + rows > slots:
         raise SpeccBug(f"slots {first_slot} to {first_slot + rows - 1} asked, {slots} reserved")
-    longest = int(past_lengths.max()) + written
+    longest = max(past_lengths.tolist()) + written
     if longest > capacity:
         raise SpeccBug(f"a call would write {longest} cache rows into a capacity of {capacity}")
 

@@ -29,6 +29,7 @@ def with_facts(**stated: Any) -> StatedSource:
 def test_one_request_at_a_time_gets_the_one_operator_and_room_for_its_spare_row() -> None:
     graph = planned().graph
     assert graph.attention == "fused"
+    assert graph.capacity_buckets == (128, 256, 512, 1024, 1152), "few: they cost nothing while they are not read"
     limits = planned().limits
     assert graph.capacity_buckets[-1] >= limits.max_length - 1 + limits.prefill_chunk + 1
 

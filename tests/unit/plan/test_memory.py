@@ -58,6 +58,18 @@ def test_smollm2_has_the_parameters_that_its_name_says() -> None:
     assert sum(weights) // 4 == 134_515_008
 
 
+@pytest.mark.parametrize(("max_batch", "kept"), [(1, False), (2, True)])
+def test_fused_attention_keeps_neither_masks_nor_scores(max_batch: int, kept: bool) -> None:
+    base = {"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": "ngram", "gpu": "cpu"}
+    limits = {"max_batch": max_batch, "max_input": 64, "max_output": 64}
+    plan = plan_from_recipe(Recipe.model_validate(base | {"limits": limits}), StatedSource())
+    assert (plan.graph.attention == "native") == kept
+    (item,) = (item for item in plan.memory if item.name == "activations")
+    assert ("mask of 192" in item.detail, "scores of 9 heads" in item.detail) == (kept, kept)
+    rows, widths = max_batch * 64, 2 * SMOLLM2_FACTS.hidden_size + 3 * SMOLLM2_FACTS.intermediate_size
+    assert item.bytes == rows * (4 * widths + (192 * (1 + 9 * 4) if kept else 0))
+
+
 def kernel_table(acceptance: str, features: tuple[str, ...] = (), **backend: str) -> dict[str, int]:
     recipe = Recipe.model_validate(
         {"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": "ngram", "gpu": "h100-sxm-80gb",
