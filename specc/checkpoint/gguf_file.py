@@ -36,6 +36,7 @@ Element = TypeVar("Element", bound=np.generic)
 BLOCK_ENCODINGS: Final = (
     *("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k"),
     *("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs"),
+    *("tq1_0", "tq2_0", "mxfp4"),
 )
 
 

@@ -1,8 +1,8 @@
 """GGUF blocks that are a format of ours, read without rounding anything again.
 
 Blocks with a float minimum (`q4_1`, `q5_1`, `q2_k`, `q4_k`, `q5_k`) have no integer that stands for 0.0, and those of
-`q3_k` and of points of a grid (`iq1` to `iq3`) have no format here: their numbers are expanded and quantized anew, with
-an error that is said.
+`q3_k`, of points of a grid (`iq1` to `iq3`), of three values (`tq1_0`, `tq2_0`) and of `mxfp4` have no format here:
+their numbers are expanded and quantized anew, with an error that is said.
 
 Source: llama.cpp, `ggml-common.h` and `dequantize_row_*` of `ggml-quants.c`.
 """

@@ -28,6 +28,8 @@ def blocks_from_seed(shape: tuple[int, ...], kind: gguf.GGMLQuantizationType, se
     blocks = rng.integers(0, 256, (shape[0], shape[1] // elements * nbytes), dtype=np.uint8)
     # bit 14 of every 16-bit word cleared keeps each float16 below 2
     blocks[:, 1::2] &= 0xBF
+    if kind == gguf.GGMLQuantizationType.MXFP4:  # the first byte is an exponent of two, of which the largest overflow
+        blocks[:, ::nbytes] &= 0xBF
     return blocks
 
 
@@ -51,7 +53,7 @@ def write(path: Path, kind: gguf.GGMLQuantizationType) -> dict[str, np.ndarray]:
 
 
 def reference(blocks: np.ndarray, kind: gguf.GGMLQuantizationType) -> np.ndarray | None:
-    """Return transformers' numbers, None for the two encodings it has no code for."""
+    """Return transformers' numbers, None for the encodings it has no code for."""
     if int(kind) not in dequant.GGML_BLOCK:
         return None
     return dequant.dequantize(torch.from_numpy(blocks), int(kind)).numpy()
@@ -81,15 +83,48 @@ def test_blocks_become_the_reference_numbers(tmp_path: Path, encoding: str) -> N
             np.testing.assert_allclose(stored, expected.reshape(stored.shape), rtol=RTOL, atol=0)
 
 
-def test_the_reference_covers_the_encodings() -> None:
+def test_encodings_without_a_reference_are_as_their_formats_describe_them() -> None:
+    described = {
+        "q5_0": lambda blocks: five_bits(blocks, -16),
+        "q5_1": lambda blocks: five_bits(blocks, 0),
+        "tq1_0": lambda blocks: np.stack([ternary_by_powers_of_three(block.tobytes()) for block in blocks]),
+        "tq2_0": lambda blocks: np.stack([ternary_by_two_bits(block.tobytes()) for block in blocks]),
+        "mxfp4": lambda blocks: np.stack([microscaled(block.tobytes()) for block in blocks]),
+    }
     lacking = [e for e in BLOCK_ENCODINGS if int(gguf.GGMLQuantizationType[e.upper()]) not in dequant.GGML_BLOCK]
-    assert lacking == ["q5_0", "q5_1"]
-    for encoding, offset in (("q5_0", -16), ("q5_1", 0)):
+    assert lacking == list(described)
+    for encoding, numbers in described.items():
         kind = gguf.GGMLQuantizationType[encoding.upper()]
-        blocks = blocks_from_seed((4, 64), kind, 1)
-        np.testing.assert_allclose(
-            five_bits(blocks.reshape(8, -1), offset).reshape(4, 64), gguf.dequantize(blocks, kind), rtol=RTOL
-        )
+        elements, nbytes = gguf.GGML_QUANT_SIZES[kind]
+        blocks = blocks_from_seed((4, 2 * elements), kind, 1)
+        expected = numbers(blocks.reshape(8, nbytes)).reshape(4, 2 * elements)
+        np.testing.assert_allclose(gguf.dequantize(blocks, kind), expected, rtol=RTOL)
+
+
+def half(words: bytes) -> np.float32:
+    return np.frombuffer(words, "<f2")[0].astype(np.float32)
+
+
+def ternary_by_powers_of_three(words: bytes) -> np.ndarray:
+    """Return a block of 256: five digits to base three a byte, the first the highest, as a fraction of 256."""
+
+    def digits(part: bytes, count: int) -> list[int]:
+        return [(byte * 3**place % 256) * 3 // 256 - 1 for place in range(count) for byte in part]
+
+    return half(words[52:]) * np.array([*digits(words[:32], 5), *digits(words[32:48], 5), *digits(words[48:52], 4)])
+
+
+def ternary_by_two_bits(words: bytes) -> np.ndarray:
+    """Return a block of 256: of each 32 bytes first all lowest pairs of bits, then the next ones."""
+    pairs = [[(byte >> shift & 3) - 1 for shift in (0, 2, 4, 6) for byte in words[i : i + 32]] for i in (0, 32)]
+    return half(words[64:]) * np.array([*pairs[0], *pairs[1]], dtype=np.float32)
+
+
+def microscaled(words: bytes) -> np.ndarray:
+    """Return a block of 32 of FP4 (E2M1) with one power of two, as the OCP's Microscaling Formats 1.0 state it."""
+    magnitudes = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+    codes = [*(byte & 15 for byte in words[1:]), *(byte >> 4 for byte in words[1:])]
+    return 2.0 ** (words[0] - 127) * np.array([magnitudes[code & 7] * (-1 if code & 8 else 1) for code in codes])
 
 
 def five_bits(blocks: np.ndarray, offset: int) -> np.ndarray:
