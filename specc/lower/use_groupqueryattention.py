@@ -42,6 +42,7 @@ class _Calls:
         capacity: int32, C.
         batch: int64 [1], B.
         tokens: int64 [1], S.
+        first, axis: int64 [1], 0 and 1.
         zeros: float32 [B, 1, W] by W.
     """
 
@@ -51,6 +52,8 @@ class _Calls:
     capacity: ir.Value
     batch: ir.Value
     tokens: ir.Value
+    first: ir.Value
+    axis: ir.Value
     zeros: dict[int, ir.Value] = field(default_factory=dict)
 
     def padded(self, builder: Builder, flat: ir.Value, width: int) -> ir.Value:
@@ -118,6 +121,8 @@ def _calls(model: ir.Model, cache: ir.Value) -> _Calls:
             capacity=length32,
             batch=builder.op("Shape", given["input_ids"], name="batch", start=0, end=1),
             tokens=builder.op("Shape", given["input_ids"], name="tokens", start=1, end=2),
+            first=builder.i64(0),
+            axis=builder.i64(1),
         )
 
 
@@ -159,8 +164,7 @@ def _fuse(attention: AttentionShape, chain: _Chain, calls: _Calls) -> None:
         domain=MICROSOFT, num_heads=attention.heads, kv_num_heads=attention.kv_heads, do_rotary=1,
         scale=0.0 if scale is None else scale.as_float(),
     )  # fmt: skip
-    start, axis = calls.builder.i64(0), calls.builder.i64(1)
-    cut = builder.op("Slice", mixed, start, calls.tokens, axis, name=f"{node.name}.rows")
+    cut = builder.op("Slice", mixed, calls.first, calls.tokens, calls.axis, name=f"{node.name}.rows")
     after = chain.joined.producer()
     if after is None:
         raise SpeccBug(f"{node.name}: no operator joins its heads")

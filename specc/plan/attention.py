@@ -21,7 +21,13 @@ heads a key-value head, took 0.84, 1.0 and 1.1 of the time over 130, 500 and 100
 
 
 def attention_from_facts(
-    facts: ModelFacts, backend: BackendRow, compute_dtype: ComputeDtype, limits: LimitsSpec, early_layers: int
+    facts: ModelFacts,
+    backend: BackendRow,
+    compute_dtype: ComputeDtype,
+    limits: LimitsSpec,
+    *,
+    early_layers: int,
+    quantized: bool,
 ) -> AttentionLowering:
     """Return how attention of the target is lowered.
 
@@ -31,11 +37,14 @@ def attention_from_facts(
         compute_dtype: of queries and caches.
         limits: of the bundle.
         early_layers: after which a call may end; 0: none. Caches of the rest are then written in a branch of the graph.
+        quantized: some matrices are. A graph of floats stays one that the reference of ONNX can run, and reading its
+            weights takes so long that nodes count for little.
     """
     repeated = (facts.num_attention_heads // facts.num_key_value_heads - 1) * limits.max_length
     pays = limits.max_batch <= backend.fused_attention_rows and repeated <= MOST_REPEATED
     serves = (
         compute_dtype == "f32"
+        and quantized
         and early_layers == 0
         and facts.head_dim % ALIGNED == 0
         and facts.rope.rotary_dim == 0
@@ -47,3 +56,11 @@ def attention_from_facts(
         )
     )
     return "fused" if pays and serves else "native"
+
+
+def attention_notes(attention: AttentionLowering, limits: LimitsSpec) -> tuple[str, ...]:
+    """Return what a plan says of fused attention."""
+    if attention == "native":
+        return ()
+    most = f"for one request at a time of up to {limits.max_length} tokens that is the fastest"
+    return (f"attention: one operator rotates, writes caches and attends; {most}.",)

@@ -13,7 +13,7 @@ from specc.catalog.head_timings import HEAD_TIMINGS
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
-from specc.plan.attention import attention_from_facts
+from specc.plan.attention import attention_from_facts, attention_notes
 from specc.plan.calibration import unread_texts
 from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
@@ -111,7 +111,7 @@ def _with_head(models: DraftInputs, limits: LimitsSpec, given: Given) -> tuple[G
     """Return the target's graph with its head decided, and why; what was measured here goes before the catalog."""
     timings, sms = (*given.head_timings, *HEAD_TIMINGS), models.choices.compute_capabilities
     head, notes = head_from_recipe(models.recipe, models.facts, models.graph, limits, sms, timings=timings)
-    return replace(models.graph, head=head), notes
+    return replace(models.graph, head=head), (*attention_notes(models.graph.attention, limits), *notes)
 
 
 def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftDecision) -> Models:
@@ -180,7 +180,9 @@ def _graph(
     static = choices.backend.static_capacity
     own_variant, dtype = choices.backend.logits_variant, choices.support.compute_dtype
     early_layers = recipe.draft.layers if isinstance(recipe.draft, SelfDraft) else 0
-    attention = attention_from_facts(facts, choices.backend, dtype, lengths.limits, early_layers)
+    attention = attention_from_facts(
+        facts, choices.backend, dtype, lengths.limits, early_layers=early_layers, quantized=bool(weights)
+    )
     buckets = doubling_buckets(lengths.capacity) if attention == "fused" else lengths.buckets
     return GraphPlan(
         compute_dtype=dtype,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -29,7 +31,7 @@ IDS = tuple(int(i) for i in np.random.default_rng(3).integers(0, 250, LENGTH))
 
 
 def fused_plan(**keys: object) -> GraphPlan:
-    return replace(tiny_graph_plan(acceptance="greedy", **keys), attention="fused")
+    return replace(tiny_graph_plan(**{"acceptance": "greedy", **keys}), attention="fused")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,17 @@ def test_logits_stay_those_of_the_operators_apart(sizes: TinyLlama, joined: bool
         assert gone == "Transpose" or not found[gone], f"{gone} is left"
     widths = {node.inputs[1] is None for node in model.graph if node.op_type == "GroupQueryAttention"}
     assert widths == {joined and not sizes.attention_bias}, "one input where one product gives all three"
+
+
+@pytest.mark.parametrize("features", [("token_logprobs",), ("logits",), ("logits", "token_logprobs")])
+@pytest.mark.parametrize("acceptance", ["greedy", "coupled", "rejection", "block"])
+def test_it_goes_with_every_output_and_mode(tmp_path: Path, features: tuple[str, ...], acceptance: str) -> None:
+    plan = fused_plan(weights=quantized_rows(), acceptance=acceptance, features=features, variants=("main",))
+    engines = tiny_engines(tmp_path, graph=plan)  # which runs each engine once
+    assert set(features) <= {tensor.name for tensor in engines.specs[0].outputs}
+    model = ir.load(engines.folder / engines.specs[0].file)
+    names = [value.name for node in model.graph.all_nodes() for value in node.outputs if value.name]
+    assert len(set(names)) == len(names), "a name that is given twice"
 
 
 def test_a_native_plan_leaves_the_graph_alone() -> None:

@@ -60,7 +60,8 @@ def test_smollm2_has_the_parameters_that_its_name_says() -> None:
 
 @pytest.mark.parametrize(("max_batch", "kept"), [(1, False), (2, True)])
 def test_fused_attention_keeps_neither_masks_nor_scores(max_batch: int, kept: bool) -> None:
-    base = {"recipe": 1, "name": "x", "target": {"model": "m"}, "draft": "ngram", "gpu": "cpu"}
+    target = {"model": "m", "scheme": "w4a16"}
+    base = {"recipe": 1, "name": "x", "target": target, "draft": "ngram", "gpu": "cpu"}
     limits = {"max_batch": max_batch, "max_input": 64, "max_output": 64}
     plan = plan_from_recipe(Recipe.model_validate(base | {"limits": limits}), StatedSource())
     assert (plan.graph.attention == "native") == kept
