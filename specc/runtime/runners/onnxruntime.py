@@ -138,8 +138,8 @@ def new_session(bundle: Path, spec: EngineSpec, threads: int | None) -> Any:  # 
                 str(path),
                 f"ONNX Runtime {onnxruntime.__version__} cannot load the engine: {error}",
                 "Without its target engine a bundle generates nothing.",
-                "Install the version that `specc inspect` says it was built with, or a newer one; build the bundle "
-                "again if a file is missing or damaged.",
+                "Check the bundle with `specc inspect`, which names the version that built it: install that or a newer "
+                "one; build it again if a file is missing or damaged.",
             ) from error
         _give_freed_memory_back()
     return session
