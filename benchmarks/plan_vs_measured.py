@@ -13,6 +13,7 @@ import argparse
 import json
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -77,6 +78,8 @@ def predicted_seconds(plan: Plan, device: Cpu, call: str) -> float:
     context, shape = call.split()
     batch, tokens = (int(size) for size in shape.split("x"))
     sizes = shape_from_facts(plan.target.facts, plan.target.scheme, plan.graph.compute_dtype, plan.graph.format_of)
+    if plan.graph.attention == "fused":
+        sizes = replace(sizes, fused_attention_rows=plan.limits.max_batch)
     model = CostModel(sizes, None, device, int(context), plan.limits.prefill_chunk, plan.numerics == "invariant")
     return model.verify_seconds(batch, tokens - 1)
 
