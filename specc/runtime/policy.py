@@ -8,8 +8,8 @@ an empty window; a trial must promise a little more than what it came from, so t
 that fails doubles the tokens until the next, eightfold at most.
 
 Drafts copied from the text cost nothing until they are verified, and how much of the text before them agrees tells how
-likely they are right. Where costs were measured, every step verifies as many as pay by that, often none. Fallback, as
-above but for this: the last `window` rounds took `MOST_LOST` steps more than they were worth.
+likely they are right. Where costs were measured, every step verifies as many as pay by that, often none, and no more
+than the request can afford (`copied_drafts`). Fallback: it can afford no draft, until enough tokens have passed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from specc.speculation.expected import best_gamma, predicted_speedup
 MIN_ROUNDS: Final = 3
 HYSTERESIS: Final = 1.03
 MAX_DOUBLINGS: Final = 3
-MOST_LOST: Final = 1.5
 FREE_DRAFTS: Final = DraftCosts(None)
 
 
@@ -61,7 +60,7 @@ class SpeculationPolicy:
         self._costs = costs
         self._draft_costs = draft_costs
         self._acceptance = AcceptanceWindow(runtime.fallback.window, limits.max_gamma)
-        self._copied = CopiedDrafts(runtime.fallback.window, costs)
+        self._copied = CopiedDrafts(costs, runtime.fallback.min_speedup)
         if self.adapts:
             self._gamma = self._best(batch=1)
         self._cooldown = 0
@@ -93,7 +92,7 @@ class SpeculationPolicy:
         """
         if context == 0 or not self.adapts:
             return min(drafts, self._gamma)
-        return self._copied.worth(context, drafts, batch, self._fallback.min_speedup)
+        return self._copied.worth(context, drafts, batch)
 
     def expected_acceptance(self, drafts: int, context: int = 0) -> list[float]:
         """Return the estimated conditional acceptance of that many drafts, of a proposal with that context."""
@@ -111,9 +110,10 @@ class SpeculationPolicy:
         if self._throttled == 0:
             self.fallbacks.append(Fallback(at_token, "batch: the calls of this step cost more than the drafts promise"))
         self._throttled += 1
+        self._copied.pass_tokens(1)
         if self._throttled % self._fallback.probe_after == 0:
             self._acceptance.clear()  # what was measured is old; the prior lets the drafts be tried again
-            self._copied.clear()
+            self._copied.forget_acceptance()
 
     def count_round(self, proposed: int, accepted: int, *, batch: int, at_token: int, context: int = 0) -> None:
         """Take note of a round and decide how the row goes on.
@@ -149,11 +149,10 @@ class SpeculationPolicy:
 
     def _count_copied(self, proposed: int, accepted: int, *, batch: int, at_token: int, context: int) -> None:
         self._copied.count_round(context, proposed, accepted, batch)
-        lost, rounds = self._copied.lost, self._copied.rounds
-        if lost > MOST_LOST:
-            self._fall_back(f"{rounds} rounds took {lost:.1f} steps more than they were worth", at_token)
-        elif lost <= 0 and rounds >= 2 * MIN_ROUNDS:
-            self._failures = 0
+        self._cooldown = self._copied.wait(batch)
+        if self._cooldown > 0:
+            reason = f"rounds took {self._copied.lost:.1f} steps more than they were worth"
+            self.fallbacks.append(Fallback(at_token, f"acceptance: {reason}"))
 
     def _adapted_speedup(self, batch: int) -> float:
         """Choose gamma anew where another promises clearly more, and return the speed-up predicted for it."""
@@ -186,4 +185,3 @@ class SpeculationPolicy:
         self._failures += 1
         self._on_trial = True
         self._acceptance.clear()
-        self._copied.forget_losses()
