@@ -16,7 +16,15 @@ from specc.graph.builder import DOMAIN, Builder
 from specc.graph.draft_law import DraftLaw, draft_law
 from specc.graph.law import RowLaw, candidate_law, vocabulary_law
 from specc.graph.noise import RESIDUAL_NOISE
-from specc.graph.picks import Sampling, greedy_picks, if_any, lowest_id_at_maximum, row_kinds, scaled_logits
+from specc.graph.picks import (
+    Sampling,
+    greedy_picks,
+    if_any,
+    if_sampled,
+    lowest_id_at_maximum,
+    row_kinds,
+    scaled_logits,
+)
 from specc.graph.rules import Chain, Verdict, block_verdict, leading_run, rejection_verdict, typical_verdict
 from specc.plan.plan import GraphPlan
 
@@ -66,8 +74,6 @@ def judged(
         vocab_size: V.
     """
     picks = greedy_picks(builder, logits, vocab_size)
-    kinds = row_kinds(builder, sampling)
-    scaled = scaled_logits(builder, logits, kinds, vocab_size)
     right = builder.op("Equal", chain.drafts, picks, name="equal")
     accepted = leading_run(builder, right, chain)
     own = builder.op("GatherElements", picks, builder.column(accepted), name="greedy_token", axis=1)
@@ -81,19 +87,25 @@ def judged(
         draw = _vocabulary_token if law.candidates is None else _candidate_token
         return verdict.accepted, draw(then, law, left, sampling)
 
-    def from_candidates(then: Builder) -> tuple[ir.Value, ir.Value]:
-        return from_law(then, candidate_law(then, scaled, sampling, graph.candidates, with_entropy=with_entropy))
+    def by_kind(then: Builder) -> list[ir.Value]:
+        kinds = row_kinds(then, sampling)
+        scaled = scaled_logits(then, logits, kinds, vocab_size)
 
-    def from_vocabulary(then: Builder) -> tuple[ir.Value, ir.Value]:
-        return from_law(then, vocabulary_law(then, scaled, with_entropy=with_entropy))
+        def from_candidates(inner: Builder) -> tuple[ir.Value, ir.Value]:
+            return from_law(inner, candidate_law(inner, scaled, sampling, graph.candidates, with_entropy=with_entropy))
 
-    partial = if_any(builder, kinds.partial, greedy, "candidates", from_candidates)
-    whole = if_any(builder, kinds.whole, greedy, "vocabulary", from_vocabulary)
-    results = []
-    for name, values in zip(("accepted", "own"), zip(greedy, partial, whole, strict=True), strict=True):
-        some = builder.op("Where", kinds.partial, values[1], values[0], name=f"{name}_by_candidates")
-        results.append(builder.op("Where", kinds.whole, values[2], some, name=f"{name}_by_kind"))
-    return Judgement(*results)
+        def from_vocabulary(inner: Builder) -> tuple[ir.Value, ir.Value]:
+            return from_law(inner, vocabulary_law(inner, scaled, with_entropy=with_entropy))
+
+        partial = if_any(then, kinds.partial, greedy, "candidates", from_candidates)
+        whole = if_any(then, kinds.whole, greedy, "vocabulary", from_vocabulary)
+        results = []
+        for name, values in zip(("accepted", "own"), zip(greedy, partial, whole, strict=True), strict=True):
+            some = then.op("Where", kinds.partial, values[1], values[0], name=f"{name}_by_candidates")
+            results.append(then.op("Where", kinds.whole, values[2], some, name=f"{name}_by_kind"))
+        return results
+
+    return Judgement(*if_sampled(builder, sampling, greedy, by_kind))
 
 
 def _verdict(

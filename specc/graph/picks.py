@@ -99,19 +99,24 @@ def coupled_picks(builder: Builder, logits: ir.Value, sampling: Sampling, vocab_
         vocab_size: V.
         candidates: K of truncated sampling.
 
-    The work of either kind of sampling stands under a scalar If, so that a batch pays for what its rows ask.
+    All work of sampling stands under a scalar If, and that of either kind under another, so that a batch pays for what
+    its rows ask.
     """
     greedy = greedy_picks(builder, logits, vocab_size)
-    kinds = row_kinds(builder, sampling)
-    scaled = scaled_logits(builder, logits, kinds, vocab_size)
-    (from_candidates,) = if_any(
-        builder, kinds.partial, (greedy,), "candidates", lambda b: (_candidate_picks(b, scaled, sampling, candidates),)
-    )
-    (from_whole,) = if_any(
-        builder, kinds.whole, (greedy,), "vocabulary", lambda b: (_vocabulary_picks(b, scaled, sampling),)
-    )
-    picks = builder.op("Where", builder.column(kinds.partial), from_candidates, greedy, name="picks_candidates")
-    return builder.op("Where", builder.column(kinds.whole), from_whole, picks, name="picks")
+
+    def sampled_or_greedy(then: Builder) -> tuple[ir.Value]:
+        kinds = row_kinds(then, sampling)
+        scaled = scaled_logits(then, logits, kinds, vocab_size)
+        (from_candidates,) = if_any(
+            then, kinds.partial, (greedy,), "candidates", lambda b: (_candidate_picks(b, scaled, sampling, candidates),)
+        )
+        (from_whole,) = if_any(
+            then, kinds.whole, (greedy,), "vocabulary", lambda b: (_vocabulary_picks(b, scaled, sampling),)
+        )
+        picks = then.op("Where", then.column(kinds.partial), from_candidates, greedy, name="picks_candidates")
+        return (then.op("Where", then.column(kinds.whole), from_whole, picks, name="picks_by_kind"),)
+
+    return if_sampled(builder, sampling, (greedy,), sampled_or_greedy)[0]
 
 
 def _vocabulary_picks(builder: Builder, scaled: Scaled, sampling: Sampling) -> ir.Value:
@@ -188,6 +193,18 @@ def _is_truncated(builder: Builder, sampling: Sampling) -> ir.Value:
     top_p = builder.op("Less", sampling.top_p, builder.f32(1.0), name="has_top_p")
     min_p = builder.op("Greater", sampling.min_p, builder.f32(0.0), name="has_min_p")
     return builder.op("Or", builder.op("Or", top_k, top_p, name="has_top"), min_p, name="is_truncated")
+
+
+def if_sampled(
+    builder: Builder,
+    sampling: Sampling,
+    greedy: Sequence[ir.Value],
+    body: Callable[[Builder], Sequence[ir.Value]],
+) -> tuple[ir.Value, ...]:
+    """Return body's values if the temperature of any row asks for sampling, else `greedy`, as many, by a scalar If."""
+    hottest = builder.op("ReduceMax", sampling.temperature, name="hottest", keepdims=0)
+    samples = builder.op("GreaterOrEqual", hottest, builder.f32(GREEDY_BELOW), name="any_samples")
+    return if_true(builder, samples, greedy, "sampled", body)
 
 
 def if_any(

@@ -33,7 +33,7 @@ def test_the_canonical_graph_is_legal_for_onnxruntime() -> None:
 
 
 def test_a_conditional_is_not_legal_for_rtx_and_the_row_says_what_to_write_instead() -> None:
-    with pytest.raises(SpeccBug, match=r"not legal for tensorrt-rtx: candidates.picks \(If\): compute both branches"):
+    with pytest.raises(SpeccBug, match=r"not legal for tensorrt-rtx: sampled.picks \(If\): compute both branches"):
         checked(RTX, lambda _model: None)
 
 
