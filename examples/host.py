@@ -18,7 +18,7 @@ import numpy as np
 import onnxruntime
 
 Tensors = dict[str, Any]
-DTYPES = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
+DTYPES = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "i8": np.int8, "bool": np.bool_}
 KNOWN = {"input_ids", "num_tokens", "past_lengths", "logit_rows", "num_draft"}
 KNOWN |= {"temperature", "top_k", "top_p", "min_p", "seed"}
 

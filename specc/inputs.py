@@ -57,7 +57,7 @@ def lock_from_plan(
     """
     toolchain = base_toolchain() | BACKENDS[plan.backend.name].toolchain()
     draft = build_plan_of_draft(plan)
-    if any(of is not None and of.graph.calibrated_method is not None for of in (plan, draft)):
+    if any(of is not None and of.graph.calibrates for of in (plan, draft)):
         toolchain |= BACKENDS[CALIBRATION_TOOL].toolchain()
     opened = {"target": sources.target} | ({} if sources.draft is None else {"draft": sources.draft})
     files = {role: SourceFiles(source.uri, source.revision, source.files) for role, source in opened.items()}

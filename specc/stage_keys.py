@@ -30,7 +30,7 @@ class StageKeys:
     ) -> None:
         self._plan = plan
         self._lock = lock
-        calibrates = plan.graph.calibrated_method is not None
+        calibrates = plan.graph.calibrates
         # The library that builds engines shapes no lowering: this is the same on a machine that lacks it.
         shaping = (*BASE_TOOLS, CALIBRATION_TOOL) if calibrates else BASE_TOOLS
         self._shaping = {name: version for name, version in lock.toolchain.items() if name in shaping}
@@ -49,6 +49,7 @@ class StageKeys:
                 "scheme": target.scheme,
                 "compute_dtype": plan.graph.compute_dtype,
                 "weights": json_from_record(plan.graph.weights),
+                "int8_caches": plan.graph.int8_caches,
                 "backend": plan.backend.name,
                 "role": plan.graph.role,
                 "texts": list(self._texts),

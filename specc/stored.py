@@ -16,17 +16,20 @@ from specc.backends.aids import BuildAids, timings_of_machine
 from specc.backends.backend import Calibrated
 from specc.backends.engine_list import engines_in_folder, write_checkpoint_list, write_engine_list
 from specc.bundle.rounding import rounding_file
+from specc.calibrate.cached_range import largest_cached
 from specc.calibrate.calibrated import reference_plan, write_calibration
 from specc.calibrate.for_checkpoint import calibrated_from_statistics
 from specc.calibrate.quantizer import quantizer_from_plan
 from specc.calibrate.statistics_file import StatisticsFolder
+from specc.checkpoint.folded import TensorFactors
 from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.tokenizer_files import write_tokenizer
 from specc.errors import SpeccBug
 from specc.inputs import Inputs
 from specc.lower.graphs import lowered_for_engines, lowered_in_folder, write_graphs
 from specc.lower.lowered import Lowered
-from specc.lower.weights import weight_bytes, write_weights
+from specc.lower.quantized_weights import kept_or_rounded
+from specc.lower.weights import NOTHING_CACHED, weight_bytes, write_weights
 from specc.lower.whole_step import write_whole_step
 from specc.plan.calibration import calibrated_rule, calibration_of_plan
 from specc.plan.plan import Plan
@@ -91,14 +94,17 @@ def weights_from_source(inputs: Inputs) -> Path:
     plan = inputs.plan
 
     def produce(folder: Path) -> None:
-        if plan.graph.calibrated_method is None:
-            write_weights(plan, inputs.source, folder, inputs.store.place, inputs.progress)
+        place, progress = inputs.store.place, inputs.progress
+        if not plan.graph.calibrates:
+            write_weights(plan, inputs.source, folder, place, progress)
             return
         statistics = StatisticsFolder(statistics_from_texts(inputs))
-        quantizer = quantizer_from_plan(inputs.source, statistics, plan.graph)
-        write_weights(
-            plan, quantizer.source, folder, inputs.store.place, inputs.progress, quantize=quantizer.quantized_as
-        )
+        source, factors, quantize = inputs.source, dict[str, TensorFactors](), kept_or_rounded
+        if plan.graph.calibrated_method is not None:
+            quantizer = quantizer_from_plan(source, statistics, plan.graph)
+            source, factors, quantize = quantizer.source, quantizer.factors, quantizer.quantized_as
+        cached = largest_cached(source.facts, statistics, factors) if plan.graph.int8_caches else NOTHING_CACHED
+        write_weights(plan, source, folder, place, progress, quantize=quantize, cached=cached)
 
     needs = weight_bytes(inputs.plan, inputs.source)
     return inputs.store.obtain(inputs.keys.weights, produce, f"weights of {inputs.plan.name}", needs)

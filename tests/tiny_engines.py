@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,12 @@ def plan_from_facts(facts: ModelFacts, graph: GraphPlan) -> Plan:
     )
 
 
+def cached_up_to(facts: ModelFacts, largest: float) -> dict[str, npt.NDArray[np.float32]]:
+    """Return one magnitude for every channel of every cache."""
+    names = (f"model.layers.{n}.self_attn.{kind}_cache" for n in range(facts.num_hidden_layers) for kind in "kv")
+    return {name: np.full(facts.num_key_value_heads * facts.head_dim, largest, np.float32) for name in names}
+
+
 @dataclass
 class TinyEngines:
     """The engines of one tiny model in `folder`."""
@@ -162,13 +169,16 @@ def tiny_engines(
     plain: bool = True,
     rope: RopeFacts = NO_SCALING,
     layers: tuple[LayerFacts, ...] = (),
+    cached: Mapping[str, npt.NDArray[np.float32]] | None = None,
 ) -> TinyEngines:
-    """Lower a tiny model and build its engines for ONNX Runtime."""
+    """Lower a tiny model and build its engines for ONNX Runtime; `cached` as in `write_weights`."""
     source = source_from_sizes(folder / "source", sizes or TinyLlama(), plain=plain, rope=rope)
     source.facts = replace(source.facts, layers=layers)
     plan = plan_from_facts(source.facts, graph or tiny_graph_plan())
     (folder / "lowered").mkdir()
     (folder / "engines").mkdir()
-    lowered = lowered_from_plan(plan, source, folder / "lowered", silent)
+    if cached is None:
+        cached = cached_up_to(source.facts, 1.0) if plan.graph.int8_caches else {}
+    lowered = lowered_from_plan(plan, source, folder / "lowered", silent, cached)
     specs = OnnxRuntimeBackend().engines_from_lowered(lowered, plan, folder / "engines", link_or_copy, silent)
     return TinyEngines(folder / "engines", source, plan, specs)

@@ -22,6 +22,7 @@ NUMPY_TYPES: Final[dict[str, type[np.generic]]] = {
     "f16": np.float16,
     "i64": np.int64,
     "i32": np.int32,
+    "i8": np.int8,
     "bool": np.bool_,
 }
 
@@ -97,7 +98,7 @@ def _engine_spec(graph: LoweredGraph, plan: Plan) -> EngineSpec:
         compute_capabilities=(),
         steps=graph.steps,
         scheme=plan.target.scheme,
-        spare_rows=1 if plan.graph.attention == "fused" else 0,
+        spare_rows=1 if plan.graph.attention == "fused" and not plan.graph.int8_caches else 0,
     )
 
 

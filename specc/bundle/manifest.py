@@ -23,7 +23,7 @@ ABI_MINOR: Final = 5
 DRAFT_PREFIX: Final = "draft_"
 """Of the draft's own tensors in an engine of the variant `whole`."""
 
-TensorDtype: TypeAlias = Literal["f32", "f16", "bf16", "i64", "i32", "bool"]
+TensorDtype: TypeAlias = Literal["f32", "f16", "bf16", "i64", "i32", "i8", "bool"]
 Dimension: TypeAlias = int | str
 Neutral: TypeAlias = int | float | None
 EngineRole: TypeAlias = Literal["target", "draft"]

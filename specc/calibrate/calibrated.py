@@ -34,7 +34,7 @@ def reference_plan(plan: Plan) -> Plan:
     graph = dataclasses.replace(
         plan.graph, compute_dtype="f32", capacity=None, capacity_buckets=buckets, variants=("main",), features=(),
         role="target", steps=1, weights=(), acceptance="greedy", typical=None, verification="native",
-        attention="native",
+        attention="native", int8_caches=False,
     )  # fmt: skip
     backend = dataclasses.replace(plan.backend, name="onnxruntime", compute_capabilities=())
     target = dataclasses.replace(plan.target, scheme="f32")

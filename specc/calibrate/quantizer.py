@@ -34,8 +34,12 @@ SMOOTHING: Final = 0.5
 class CalibratedQuantizer:
     """Quantizes the matrices of one model by one method.
 
+    Attributes:
+        source: what its matrices are to be read from.
+        factors: of its tensors over those of the checkpoint.
+
     Args:
-        source: the checkpoint; `source` of the quantizer is what its matrices are to be read from.
+        source: the checkpoint.
         statistics: of the inputs of its layers.
         method: `awq` and `smoothquant` fold factors into the checkpoint first, `gptq` compensates errors.
         format_of: what a weight of a canonical name is to be stored as; None: a float.
@@ -46,7 +50,7 @@ class CalibratedQuantizer:
     ) -> None:
         self._statistics = statistics
         self._method = method
-        self._factors: dict[str, TensorFactors] = {}
+        self.factors: dict[str, TensorFactors] = {}
         self._last: tuple[str, Compensation] | None = None
         if method != "gptq":
             scales: dict[ChannelGroup, Float32Array] = {}
@@ -54,8 +58,8 @@ class CalibratedQuantizer:
                 found = self._scales(source, group, format_of)
                 if found is not None:
                     scales[group] = found
-            self._factors = factors_from_scales(source.facts, scales)
-        self.source: SourceCheckpoint = FoldedCheckpoint(source, self._factors) if self._factors else source
+            self.factors = factors_from_scales(source.facts, scales)
+        self.source: SourceCheckpoint = FoldedCheckpoint(source, self.factors) if self.factors else source
 
     def quantized(self, name: str, form: WeightFormat) -> QuantizedWeight:
         """Return one matrix of `source`, quantized; without statistics, as those of experts, by a search of scales."""
@@ -67,7 +71,7 @@ class CalibratedQuantizer:
         if self._method == "gptq":
             return quantized_with_compensation(weight, form, self._compensation(name, statistics), method)
         importance = statistics.mean_square
-        columns = self._factors[name].columns if name in self._factors else None
+        columns = self.factors[name].columns if name in self.factors else None
         if columns is not None:
             importance = importance / (columns * columns)
         return quantized_from_float(weight, form, method, importance)

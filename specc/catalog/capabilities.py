@@ -147,7 +147,7 @@ _CPU_CASTS: Final = (
     "ONNX Runtime computes it on CPUs through casts around float32 arithmetic: no faster than f32, and less exact"
 )
 
-_CPU_CACHES: Final = "ONNX Runtime's attention reads keys and values as floats of its activations' dtype on CPUs"
+_CPU_CACHES: Final = "ONNX Runtime's attention reads keys and values as f32 or int8 on CPUs"
 _TRT_CACHES: Final = (
     "TensorRT-RTX 1.7 updates caches in place as float32, float16 or bfloat16 only (`cache has type FP8 but must have "
     "type Float, Half, or BFloat16`)"
@@ -171,7 +171,8 @@ BACKENDS: Final[dict[str, BackendRow]] = {
             "bf16": "ONNX Runtime has no bfloat16 arithmetic on CPUs",
         },
         refused_features={},
-        refused_caches={"fp8": _CPU_CACHES, "int8": _CPU_CACHES},
+        refused_caches={"fp8": _CPU_CACHES},
+        caches={"int8": ()},
         acceptance=("greedy", "coupled", "rejection", "block", "typical"),
         plugin_acceptance=(),
         draft_kinds=("ngram", "suffix", "none", "model", "self"),

@@ -17,7 +17,7 @@ OPSET: Final = 24
 IR_VERSION: Final = 11
 DOMAIN: Final = "specc"
 
-WeightDtype: TypeAlias = TensorDtype | Literal["i4", "u8", "i8", "f8e4m3", "f4e2m1"]
+WeightDtype: TypeAlias = TensorDtype | Literal["i4", "u8", "f8e4m3", "f4e2m1"]
 """Element types of initializers; those beyond an engine's inputs and outputs are of quantized weights."""
 
 DATA_TYPES: Final[dict[WeightDtype, ir.DataType]] = {

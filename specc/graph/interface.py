@@ -41,6 +41,7 @@ def target_interface(facts: ModelFacts, graph: GraphPlan, variant: str) -> Inter
         variant: `main`, or `logits` which adds the output of that name.
     """
     capacity: Dimension = "C" if graph.capacity is None else graph.capacity
+    cache_dtype: TensorDtype = "i8" if graph.int8_caches else graph.compute_dtype
     cache_shape: tuple[Dimension, ...] = ("B", facts.num_key_value_heads, capacity, facts.head_dim)
     caches = tuple(
         CacheSpec(layer, f"{kind}_cache_{layer}", f"{kind}_cache_{layer}_out", "linear")
@@ -57,14 +58,14 @@ def target_interface(facts: ModelFacts, graph: GraphPlan, variant: str) -> Inter
         inputs += [TensorSpec(name, dtype, ("B", "R", support), False, neutral) for name, dtype, neutral in Q_INPUTS]
     if has_early_exit(graph, variant):
         inputs.append(TensorSpec(EARLY_EXIT, "i64", (1,), False, 0))
-    inputs += [TensorSpec(cache.input, graph.compute_dtype, cache_shape, True, None) for cache in caches]
+    inputs += [TensorSpec(cache.input, cache_dtype, cache_shape, True, None) for cache in caches]
     outputs = [_output("tokens", "B", "R"), _output("num_accepted", "B"), _output("next_token", "B")]
     outputs += [_output("next_past", "B"), _output("accepted_rows", "B", "R")]
     if "token_logprobs" in graph.features:
         outputs.append(TensorSpec("token_logprobs", "f32", ("B", "R"), False, None))
     if variant == "logits" or "logits" in graph.features:
         outputs.append(TensorSpec("logits", "f32", ("B", "R", facts.emitted_vocab_size), False, None))
-    outputs += [TensorSpec(cache.output, graph.compute_dtype, cache_shape, True, None) for cache in caches]
+    outputs += [TensorSpec(cache.output, cache_dtype, cache_shape, True, None) for cache in caches]
     return Interface(tuple(inputs), tuple(outputs), caches)
 
 

@@ -19,6 +19,7 @@ from specc.progress import Progress
 
 WRITTEN_FILE: Final = "weights.safetensors"
 QUANTIZED_FILE: Final = "quantized.safetensors"
+CACHE_SCALES_FILE: Final = "cache_scales.safetensors"
 PLAIN: Final[dict[str, Literal["f32", "f16", "bf16"]]] = {"f32": "f32", "f16": "f16", "bf16": "bf16"}
 
 
@@ -106,7 +107,7 @@ def placed_files(files: Iterable[Path], folder: Path, place: Place) -> dict[Path
     names: dict[Path, str] = {}
     for file in files:
         if file not in names:
-            taken = {*names.values(), WRITTEN_FILE, QUANTIZED_FILE}
+            taken = {*names.values(), WRITTEN_FILE, QUANTIZED_FILE, CACHE_SCALES_FILE}
             name = file.name if file.name not in taken else f"{len(names)}-{file.name}"
             names[file] = name
             place(file, folder / name)

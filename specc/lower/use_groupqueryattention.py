@@ -11,20 +11,24 @@ It attends with one kernel from two queries of a row on and with another, of oth
 row gets one query more, behind its last: a padding row of zeros, or of what pads the row already. Nobody sees its
 result; its key lies behind the row's own, where a later call overwrites it. That is the spare row of
 `EngineSpec.spare_rows`, and why a token's result is the same to the last bit in every call.
+
+Over int8 caches it has one kernel for any number of queries and needs no such row. Each channel of a cache then has a
+scale: an initializer that `weights.py` writes, by the name of `cache_scale`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from specc.errors import SpeccBug
-from specc.graph.builder import Builder
+from specc.graph.builder import Builder, declared
 from specc.lower.attention_shape import AttentionShape, attentions
+from specc.lower.cache_scales import cache_scale
 from specc.lower.lowering_pass import LoweringPass
 from specc.lower.operators import MICROSOFT
 from specc.lower.take_place import take_place
@@ -37,7 +41,8 @@ class _Calls:
 
     Attributes:
         builder: of the nodes before them.
-        fed: int32 [B], queries of each row with the one more; of an idle row, that one.
+        int8: caches are int8; no row gets a query more.
+        fed: int32 [B], queries of each row, with the one more where rows get one; of an idle row one.
         last: int32 [B], the cache row that the last of them is written to.
         capacity: int32, C.
         batch: int64 [1], B.
@@ -47,6 +52,7 @@ class _Calls:
     """
 
     builder: Builder
+    int8: bool
     fed: ir.Value
     last: ir.Value
     capacity: ir.Value
@@ -57,13 +63,21 @@ class _Calls:
     zeros: dict[int, ir.Value] = field(default_factory=dict)
 
     def padded(self, builder: Builder, flat: ir.Value, width: int) -> ir.Value:
-        """Return a value [B, S, width] with a row of zeros behind, [B, S + 1, width]."""
+        """Return a value [B, S, width] with a row of zeros behind, [B, S + 1, width]; over int8 caches as it is."""
+        if self.int8:
+            return flat
         if width not in self.zeros:
             with self.builder.scope("attention"):
                 zero = self.builder.constant(np.zeros((1, 1, width), dtype=np.float32), f"zero_{width}")
                 shape = self.builder.op("Concat", self.batch, self.builder.i64(1, width), name="row_shape", axis=0)
                 self.zeros[width] = self.builder.op("Expand", zero, shape, name=f"zeros_{width}")
         return builder.op("Concat", flat, self.zeros[width], name=f"{flat.name}.padded", axis=1)
+
+    def cut(self, builder: Builder, padded: ir.Value, name: str) -> ir.Value:
+        """Return a value of `padded` length without the row behind, [B, S, N D]."""
+        if self.int8:
+            return padded
+        return builder.op("Slice", padded, self.first, self.tokens, self.axis, name=name)
 
 
 @dataclass(frozen=True)
@@ -94,8 +108,8 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
     calls: _Calls | None = None
     for attention in attentions(model):
         chain = _chain(attention)
-        calls = calls or _calls(model, chain.caches[0])
-        _fuse(attention, chain, calls)
+        calls = calls or _calls(model, chain.caches[0], int8=graph.int8_caches)
+        _fuse(attention, chain, calls, model)
     if calls is None:
         raise SpeccBug("fused attention was planned for a graph that has no attention")
     model.graph.insert_before(model.graph[0], calls.builder.nodes)
@@ -103,12 +117,15 @@ def _apply(model: ir.Model, graph: GraphPlan) -> None:
     RemoveUnusedNodesPass()(model)
 
 
-def _calls(model: ir.Model, cache: ir.Value) -> _Calls:
+def _calls(model: ir.Model, cache: ir.Value, *, int8: bool) -> _Calls:
     given = {str(value.name): value for value in model.graph.inputs}
     builder = Builder()
     with builder.scope("attention"):
-        fed = builder.op("Add", given["num_tokens"], builder.i64_scalar(1), name="queries")
-        last = builder.op("Add", given["past_lengths"], given["num_tokens"], name="last")
+        one = builder.i64_scalar(1)
+        # An idle row must have a query, too: that of a padding row, whose key lies where a later call overwrites it.
+        fed = builder.op("Max" if int8 else "Add", given["num_tokens"], one, name="queries")
+        rows = builder.op("Add", given["past_lengths"], fed, name="cached")
+        last = builder.op("Sub", rows, one, name="last")
         length = builder.op("Squeeze", builder.op("Shape", cache, name="rows", start=2, end=3), name="capacity")
         fed32, last32, length32 = (
             builder.op("Cast", value, name=f"{name}_i32", to=ir.DataType.INT32)
@@ -116,6 +133,7 @@ def _calls(model: ir.Model, cache: ir.Value) -> _Calls:
         )
         return _Calls(
             builder,
+            int8=int8,
             fed=fed32,
             last=last32,
             capacity=length32,
@@ -147,7 +165,7 @@ def _chain(attention: AttentionShape) -> _Chain:
     )
 
 
-def _fuse(attention: AttentionShape, chain: _Chain, calls: _Calls) -> None:
+def _fuse(attention: AttentionShape, chain: _Chain, calls: _Calls, model: ir.Model) -> None:
     node, builder = attention.node, Builder()
     parts = (chain.query, chain.key, chain.value)
     widths = [heads * attention.dim for heads in (attention.heads, attention.kv_heads, attention.kv_heads)]
@@ -157,20 +175,36 @@ def _fuse(attention: AttentionShape, chain: _Chain, calls: _Calls) -> None:
     else:
         queries = [calls.padded(builder, part, width) for part, width in zip(parts, widths, strict=True)]
     scale = node.attributes.get("scale")
+    scales, form = _cache_scales(attention, model) if calls.int8 else ((None, None), {})
     mixed, keys, values = builder.ops(
         "GroupQueryAttention",
-        *queries, *chain.caches, calls.last, calls.capacity, chain.cos, chain.sin, *[None] * 7, calls.fed,
+        *queries, *chain.caches, calls.last, calls.capacity, chain.cos, chain.sin, *[None] * 3, *scales, *[None] * 2,
+        calls.fed,
         outputs=(f"{node.name}.padded", f"{node.name}.keys", f"{node.name}.values"),
         domain=MICROSOFT, num_heads=attention.heads, kv_num_heads=attention.kv_heads, do_rotary=1,
-        scale=0.0 if scale is None else scale.as_float(),
+        scale=0.0 if scale is None else scale.as_float(), **form,
     )  # fmt: skip
-    cut = builder.op("Slice", mixed, calls.first, calls.tokens, calls.axis, name=f"{node.name}.rows")
+    cut = calls.cut(builder, mixed, f"{node.name}.rows")
     after = chain.joined.producer()
     if after is None:
         raise SpeccBug(f"{node.name}: no operator joins its heads")
     attention.owner.insert_before(after, builder.nodes)
     for new, old in zip((cut, keys, values), (chain.joined, *chain.written), strict=True):
         take_place(new, old)
+    if calls.int8:
+        for value in (*chain.caches, keys, values):
+            value.type = ir.TensorType(ir.DataType.INT8)
+
+
+def _cache_scales(attention: AttentionShape, model: ir.Model) -> tuple[tuple[ir.Value, ir.Value], dict[str, Any]]:
+    """Return the scales of keys and of values, float32 [KV D], and the attributes that say what they are."""
+    found = []
+    for kind in ("k", "v"):
+        name = cache_scale(f"{str(attention.node.name).removesuffix('.attention')}.{kind}_cache")
+        found.append(declared(name, "f32", (attention.kv_heads * attention.dim,)))
+        model.graph.initializers[name] = found[-1]
+    form = {"k_quant_type": "PER_CHANNEL", "v_quant_type": "PER_CHANNEL", "kv_cache_bit_width": 8}
+    return (found[0], found[1]), form
 
 
 def _whole(parts: tuple[ir.Value, ...]) -> ir.Value | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from specc.bundle.record import record_from_file, text_from_record
 from specc.catalog.schemes import PLAIN
 from specc.checkpoint.source import SourceCheckpoint
 from specc.lower.bind_weights import shapes_of_weights
+from specc.lower.cache_scales import stored_cache_scales
 from specc.lower.joined_names import member_names
 from specc.lower.models import models_from_plan
 from specc.lower.passes import join_weights
@@ -26,8 +28,10 @@ from specc.lower.safetensors_file import DTYPE_NAMES
 from specc.lower.stored_weights import StoredWeight, checked_header, split_headers, stored_weights
 from specc.plan.plan import Plan
 from specc.progress import Progress
+from specc.quantize.elements import Float32Array
 
 WEIGHTS_FILE: Final = "weights.json"
+NOTHING_CACHED: Final[Mapping[str, Float32Array]] = {}
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ def write_weights(
     progress: Progress,
     *,
     quantize: Quantize = kept_or_rounded,
+    cached: Mapping[str, Float32Array] = NOTHING_CACHED,
 ) -> None:
     """Fill a folder with the files that hold the weights, and weights.json.
 
@@ -55,6 +60,7 @@ def write_weights(
         place: puts a source's file into the folder.
         progress: told the bytes written.
         quantize: chooses the codes of one matrix; a method that looks at activations needs one that has seen them.
+        cached: of int8 caches, by canonical name: the largest magnitude of each channel that texts wrote there.
 
     Raises:
         SpeccError: SPC401 to SPC404, see `stored_weights`.
@@ -63,6 +69,7 @@ def write_weights(
     dtype = plan.graph.compute_dtype
     stored = stored_weights(source, plain, dtype=dtype, folder=folder, place=place, progress=progress)
     stored |= quantized_weights(source, matrices, plan.backend.name, folder, progress, quantize=quantize)
+    stored |= stored_cache_scales(cached, folder)
     if plan.graph.role == "draft":
         stored = _named_for_draft(stored, folder)
     (folder / WEIGHTS_FILE).write_text(text_from_record(WeightList(stored)), encoding="utf-8")

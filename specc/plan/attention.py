@@ -12,12 +12,51 @@ from typing import Final
 from specc.bundle.manifest import AttentionLowering, LimitsSpec
 from specc.catalog.capabilities import BackendRow, ComputeDtype
 from specc.checkpoint.facts import PLAIN_LAYER, ModelFacts
+from specc.errors import SpeccError
+from specc.plan.plan import GraphPlan
+from specc.recipe.schema import Recipe
 
 ALIGNED: Final = 16
 """Elements of a head whose multiples the operator rotates."""
 MOST_REPEATED: Final = 2048
 """Rows that are packed once more at the end of the longest text; half of them in its middle. SmolLM2-135M, three query
 heads a key-value head, took 0.84, 1.0 and 1.1 of the time over 130, 500 and 1000 cached tokens."""
+INT8_NOTE: Final = (
+    "caches: keys and values are rounded to int8 by the largest of each channel over calibration texts, which the "
+    "float32 target reads first."
+)
+
+
+def attention_from_recipe(
+    recipe: Recipe,
+    facts: ModelFacts,
+    backend: BackendRow,
+    compute_dtype: ComputeDtype,
+    *,
+    limits: LimitsSpec,
+    early_layers: int,
+    quantized: bool,
+) -> tuple[AttentionLowering, bool]:
+    """Return how attention of the target is lowered, and whether its caches are int8, as a recipe may ask.
+
+    Raises:
+        SpeccError: SPC302 they cannot be: one operator reads them, and it does not serve this target.
+    """
+    if recipe.target.kv_cache != "int8" or backend.makes != "engines":
+        lowering = attention_from_facts(
+            facts, backend, compute_dtype, limits, early_layers=early_layers, quantized=quantized
+        )
+        return lowering, False
+    obstacle = fused_obstacle(facts, compute_dtype, early_layers=early_layers, quantized=quantized)
+    if obstacle is None:
+        return "fused", True
+    raise SpeccError(
+        "SPC302",
+        recipe.place("target", "kv_cache"),
+        "caches of int8 for this target",
+        f"one operator of {backend.name} reads them, and it does not serve here: {obstacle}",
+        f"remove kv_cache: caches are then {compute_dtype}",
+    )
 
 
 def attention_from_facts(
@@ -29,38 +68,54 @@ def attention_from_facts(
     early_layers: int,
     quantized: bool,
 ) -> AttentionLowering:
-    """Return how attention of the target is lowered.
+    """Return how attention of the target over caches of floats is lowered.
 
     Args:
         facts: of the target.
         backend: states up to how many requests at once its operator is the faster.
         compute_dtype: of queries and caches.
         limits: of the bundle.
-        early_layers: after which a call may end; 0: none. Caches of the rest are then written in a branch of the graph.
-        quantized: some matrices are. A graph of floats stays one that the reference of ONNX can run, and reading its
-            weights takes so long that nodes count for little.
+        early_layers: after which a call may end; 0: none.
+        quantized: some matrices are.
     """
     repeated = (facts.num_attention_heads // facts.num_key_value_heads - 1) * limits.max_length
     pays = limits.max_batch <= backend.fused_attention_rows and repeated <= MOST_REPEATED
-    serves = (
-        compute_dtype == "f32"
-        and quantized
-        and early_layers == 0
-        and facts.head_dim % ALIGNED == 0
-        and facts.rope.rotary_dim == 0
-        and facts.norms.query_key == "none"
-        and facts.scales.attn_logit_softcapping is None
-        and all(
-            (layer.window, layer.rope) == (PLAIN_LAYER.window, PLAIN_LAYER.rope)
-            for layer in map(facts.layer, range(facts.num_hidden_layers))
-        )
+    obstacle = fused_obstacle(facts, compute_dtype, early_layers=early_layers, quantized=quantized)
+    return "fused" if pays and obstacle is None else "native"
+
+
+def fused_obstacle(facts: ModelFacts, compute_dtype: ComputeDtype, *, early_layers: int, quantized: bool) -> str | None:
+    """Return why the one operator cannot attend; None where it can. Arguments as in `attention_from_facts`."""
+    alike = all(
+        (layer.window, layer.rope) == (PLAIN_LAYER.window, PLAIN_LAYER.rope)
+        for layer in map(facts.layer, range(facts.num_hidden_layers))
     )
-    return "fused" if pays and serves else "native"
+    obstacles = {
+        f"it attends in f32, not {compute_dtype}": compute_dtype != "f32",
+        # The reference of ONNX can run such a graph, and reading its weights takes so long that nodes count for little.
+        "graphs of floats stay those of ONNX's operators": not quantized,
+        "caches of layers behind an early end are written in a branch": early_layers > 0,
+        f"heads of {facts.head_dim} are no multiple of {ALIGNED}": facts.head_dim % ALIGNED != 0,
+        "part of each head is rotated": facts.rope.rotary_dim != 0,
+        "queries and keys have norms": facts.norms.query_key != "none",
+        "scores are soft-capped": facts.scales.attn_logit_softcapping is not None,
+        "layers have windows, or rotations of their own": not alike,
+    }
+    return next((obstacle for obstacle, stands in obstacles.items() if stands), None)
 
 
-def attention_notes(attention: AttentionLowering, limits: LimitsSpec) -> tuple[str, ...]:
+def fused_rows(graph: GraphPlan, backend: BackendRow, max_batch: int) -> int:
+    """Return up to how many rows of a call the one operator attends; 0 where it never does."""
+    if graph.attention == "native":
+        return 0
+    return max_batch if graph.int8_caches else backend.fused_attention_rows
+
+
+def attention_notes(graph: GraphPlan, limits: LimitsSpec) -> tuple[str, ...]:
     """Return what a plan says of fused attention."""
-    if attention == "native":
+    if graph.attention == "native":
         return ()
+    if graph.int8_caches:
+        return (INT8_NOTE,)
     most = f"for one request at a time of up to {limits.max_length} tokens that is the fastest"
     return (f"attention: one operator rotates, writes caches and attends; {most}.",)

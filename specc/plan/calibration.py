@@ -26,8 +26,9 @@ class CalibrationPlan:
 def calibration_of_plan(plan: Plan) -> CalibrationPlan | None:
     """Return what the plan's own model is calibrated for, of a draft's plan the draft; None where nothing is."""
     if plan.backend.trtllm is None:
-        method = plan.graph.calibrated_method
-        return None if method is None else CalibrationPlan(hessian=method == "gptq", caches=False)
+        graph = plan.graph
+        hessian = graph.calibrated_method == "gptq"
+        return CalibrationPlan(hessian=hessian, caches=graph.int8_caches) if graph.calibrates else None
     model, rule = plan.backend.trtllm.model(plan.graph.role), calibrated_rule(plan)
     if model is None or rule is None:
         return None
@@ -51,7 +52,7 @@ def unread_texts(recipe: Recipe, plan: Plan) -> tuple[str, ...]:
     for role, choice in (("target", recipe.target), ("draft", recipe.draft)):
         graph, model = graphs[role], models.get(role)
         rule = None if model is None else model.quantization
-        own = trtllm is None and graph is not None and graph.calibrated_method is not None
+        own = trtllm is None and graph is not None and graph.calibrates
         looks = own or (rule is not None and rule.calibrated)
         if isinstance(choice, ModelChoice) and choice.calibration is not None and not looks:
             notes.append(f"{role}.calibration is not read: nothing of the {role} is quantized by what goes into it.")

@@ -193,6 +193,8 @@ def _check_cache(
     """Refuse caches of a dtype that the back end does not keep on these SMs, by name."""
     if cache in (None, support.compute_dtype):
         return
+    if role == "draft" and backend.makes == "engines" and cache in backend.caches:
+        raise _unbuilt(recipe, (role, "kv_cache"), f"caches of {cache} of a draft", "remove it: they are then floats")
     runs = [support.compute_dtype, *(name for name, sms in backend.caches.items() if set(capabilities) <= set(sms))]
     if cache in runs:
         return

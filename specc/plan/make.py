@@ -13,7 +13,7 @@ from specc.catalog.head_timings import HEAD_TIMINGS
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
-from specc.plan.attention import attention_from_facts, attention_notes
+from specc.plan.attention import attention_from_recipe, attention_notes, fused_rows
 from specc.plan.calibration import unread_texts
 from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
@@ -111,7 +111,10 @@ def _with_head(models: DraftInputs, limits: LimitsSpec, given: Given) -> tuple[G
     """Return the target's graph with its head decided, and why; what was measured here goes before the catalog."""
     timings, sms = (*given.head_timings, *HEAD_TIMINGS), models.choices.compute_capabilities
     head, notes = head_from_recipe(models.recipe, models.facts, models.graph, limits, sms, timings=timings)
-    return replace(models.graph, head=head), (*attention_notes(models.graph.attention, limits), *notes)
+    return replace(models.graph, head=head), (
+        *attention_notes(models.graph, limits),
+        *notes,
+    )
 
 
 def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftDecision) -> Models:
@@ -126,7 +129,8 @@ def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, graph: GraphPla
     return Models(
         target=replace(
             shape_from_facts(facts, choices.scheme, cache, graph.format_of),
-            fused_attention_rows=choices.backend.fused_attention_rows if graph.attention == "fused" else 0,
+            fused_attention_rows=fused_rows(graph, choices.backend, recipe.limits.max_batch),
+            int8_caches=graph.int8_caches,
         ),
         draft=drafting,
         draft_kind=recipe.draft.kind,
@@ -180,8 +184,8 @@ def _graph(
     static = choices.backend.static_capacity
     own_variant, dtype = choices.backend.logits_variant, choices.support.compute_dtype
     early_layers = recipe.draft.layers if isinstance(recipe.draft, SelfDraft) else 0
-    attention = attention_from_facts(
-        facts, choices.backend, dtype, lengths.limits, early_layers=early_layers, quantized=bool(weights)
+    attention, int8_caches = attention_from_recipe(
+        recipe, facts, choices.backend, dtype, limits=lengths.limits, early_layers=early_layers, quantized=bool(weights)
     )
     buckets = doubling_buckets(lengths.capacity) if attention == "fused" else lengths.buckets
     return GraphPlan(
@@ -199,6 +203,7 @@ def _graph(
         support=support,
         early_layers=early_layers,
         attention=attention,
+        int8_caches=int8_caches,
     )
 
 
@@ -271,7 +276,8 @@ def _certify_notes(recipe: Recipe) -> tuple[str, ...]:
 
 def _demand(choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftDecision, lengths: Lengths) -> Demand:
     dtype = choices.support.compute_dtype
-    target = ModelDemand(facts, choices.scheme, stored_bits(facts, graph, choices.scheme), dtype, dtype)
+    cache = "int8" if graph.int8_caches else dtype
+    target = ModelDemand(facts, choices.scheme, stored_bits(facts, graph, choices.scheme), dtype, cache)
     drafting = replace(target, form="eagle3") if draft.spec.kind == "eagle3" else draft.demand
     backend, mode, layers = choices.backend.name, choices.acceptance, graph.early_layers
     return Demand(

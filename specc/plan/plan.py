@@ -86,6 +86,8 @@ class GraphPlan:
         head: `native` where the library multiplies by the head, `fused` where a kernel of specc does, without logits.
         early_layers: layers after which a call of the main variant may end and draft (draft kind `self`); 0: none.
         attention: `fused` where one operator rotates, writes the caches and attends, `native` where others write.
+        int8_caches: keys and values are int8, with a scale for each channel that calibration finds; False: they are
+            of the compute dtype.
         whole: of a draft: its unrolled graph becomes part of an engine that drafts and verifies in one call, and no
             engine of its own.
     """
@@ -107,6 +109,7 @@ class GraphPlan:
     early_layers: int = 0
     head: HeadLowering = "native"
     attention: AttentionLowering = "native"
+    int8_caches: bool = False
     whole: bool = False
 
     def weight_row(self, name: str) -> WeightRow | None:
@@ -123,6 +126,11 @@ class GraphPlan:
     def calibrated_method(self) -> QuantizationMethod | None:
         """The method of its rows that looks at activations, None where none does; planning allows one."""
         return next((row.method for row in self.weights if row.method in CALIBRATED_METHODS), None)
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether the build looks at activations: for the codes of weights, or for the scales of caches."""
+        return self.calibrated_method is not None or self.int8_caches
 
     @property
     def engine_variants(self) -> tuple[EngineVariant, ...]:

@@ -54,6 +54,7 @@ class ModelShape:
         expert_blocks: experts of all layers together.
         products: the matrix products of one call by size, as CPUs run them.
         fused_attention_rows: up to so many rows of a call one operator rotates, writes caches and attends.
+        int8_caches: it reads them as integers, query by query.
     """
 
     layers: int
@@ -77,6 +78,7 @@ class ModelShape:
     expert_blocks: int
     products: tuple[Products, ...]
     fused_attention_rows: int = 0
+    int8_caches: bool = False
 
 
 def shape_from_facts(facts: ModelFacts, scheme: str, cache_dtype: str, format_of: FormatOf | None = None) -> ModelShape:

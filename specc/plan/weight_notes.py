@@ -49,8 +49,9 @@ def quantization_notes(source: SourceCheckpoint, graph: GraphPlan) -> tuple[str,
         )
     if graph.compute_dtype == "f32":
         kinds = {row.activations for row in rows.values() if row is not None}
+        floats = "activations are" if graph.int8_caches else "activations and caches are"
         notes.append(
-            "activations and caches are f32 on CPUs; ONNX Runtime rounds each block of a token's activations to 8 bits "
+            f"{floats} f32 on CPUs; ONNX Runtime rounds each block of a token's activations to 8 bits "
             "inside a product."
             + (" In products of w8a8 a token's activations are one block." if "int8" in kinds else "")
         )

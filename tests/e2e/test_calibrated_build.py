@@ -12,9 +12,10 @@ from specc.cli.main import status_from_arguments
 from specc.pipeline import BuildRequest, BuildResult, build
 from specc.progress import silent
 from specc.quantize.layouts.matmul_nbits import matmul_nbits_from_quantized
+from specc.runtime import GenerationParams, Session
 from tests.quantized_folders import LAYOUTS, quantized_folder
 from tests.tiny_families import opened
-from tests.tiny_models import llama_folder
+from tests.tiny_models import TinyLlama, llama_folder
 
 RECIPE = """\
 recipe: 1
@@ -73,6 +74,37 @@ def test_a_bundle_says_how_far_rounding_moved_its_matrices(
     )
     assert f"target rounded: {said}" in " ".join(capsys.readouterr().out.split())
     assert said in (result.path / "report.html").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["mse", "awq", "gptq"])
+def test_int8_caches_are_calibrated_and_speculation_keeps_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """`mse` alone reads no text: the caches' scales make it. `awq` scales rows of v, where each head has its own."""
+    monkeypatch.setenv("SPECC_CACHE", str(tmp_path / "cache"))
+    llama_folder(tmp_path / "model", TinyLlama(num_key_value_heads=4))
+    (tmp_path / "texts.txt").write_text("A text of the user's own, which the caches' scales are made of.")
+    more = ", kv_cache: int8, calibration: texts.txt"
+    made(tmp_path, method, more=more, gamma=3)
+    result = made(tmp_path, method, more=more)
+    assert statistics_in_store() == 1
+    assert not any("calibration is not read" in note for note in result.plan.notes)
+    manifest = json.loads((result.path / "manifest.json").read_text())
+    caches = [tensor for tensor in manifest["engines"][0]["inputs"] if "cache" in tensor["name"]]
+    assert {tensor["dtype"] for tensor in caches} == {"i8"}
+    assert "engines/cache_scales.safetensors" in manifest["files"]
+    with Session.load(result.path) as session:
+        prompts = [[72, 101, 108, 108, 111, 32, 72, 101, 108], [5] * 20]
+        plain, drafted = (
+            session.generate(prompts, GenerationParams(max_new_tokens=12, mode=mode, ignore_eos=True))
+            for mode in ("ar", "spec")
+        )
+    assert [one.token_ids for one in plain] == [one.token_ids for one in drafted]
+    assert sum(one.statistics.rounds for one in drafted) > 0
+    (tmp_path / "texts.txt").write_text("Other words.")
+    made(tmp_path, method, more=more, stop="lower")
+    assert statistics_in_store() == 2
 
 
 @pytest.mark.slow

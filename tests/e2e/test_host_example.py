@@ -19,7 +19,7 @@ HOST = Path(__file__).parents[2] / "examples" / "host.py"
 RECIPE = """\
 recipe: 1
 name: {name}
-target: {{model: big}}
+target: {target}
 draft: {draft}
 gamma: {{max: 4, default: 3}}
 gpu: cpu
@@ -30,7 +30,9 @@ DRAFTS = {
     "ngram": "ngram",
     "model": "{kind: model, model: small}",
     "self": "{kind: self, layers: 2}",
+    "int8": "ngram",
 }
+TARGETS = {"int8": "{model: big, scheme: {name: w8a16, group_size: 32}, kv_cache: int8}"}
 PROMPT = [72, 101, 108, 108, 111, 32, 72, 101, 108, 108, 111, 32, 72, 101, 108, 108, 111]
 
 
@@ -41,7 +43,7 @@ def bundles(tmp_path_factory) -> dict[str, Path]:
     llama_folder(root / "small", TinyLlama(hidden_size=32, intermediate_size=48, num_hidden_layers=1, seed=2))
     for name, draft in DRAFTS.items():
         recipe = root / f"{name}.yaml"
-        recipe.write_text(RECIPE.format(name=name, draft=draft))
+        recipe.write_text(RECIPE.format(name=name, draft=draft, target=TARGETS.get(name, "{model: big}")))
         assert status_from_arguments(["build", str(recipe), "--out", str(root / "out")]) == 0
     return {name: root / "out" / name for name in DRAFTS}
 

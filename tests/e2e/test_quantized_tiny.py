@@ -102,6 +102,8 @@ def check(session: Session, expected: list[Generation], gamma: int) -> None:
         ("w8a8", 3),
         ("fused", 1),
         ("fused", 3),
+        ("int8 caches", 1),
+        ("int8 caches", 3),
     ],
 )
 def test_lookups_and_wrong_drafts_change_nothing(made: Engines, model: str, max_batch: int) -> None:
@@ -114,8 +116,11 @@ def test_lookups_and_wrong_drafts_change_nothing(made: Engines, model: str, max_
         "tied": (replace(TARGET, tie_word_embeddings=True), quantized_rows(INT4, tied=True)),
         "tied in groups": (replace(TARGET, tie_word_embeddings=True), quantized_rows(INT4, tied=True, head=INT8)),
         "fused": (TARGET, quantized_rows()),
+        "int8 caches": (UNGROUPED, quantized_rows()),
     }[model]
-    engines = made.of(model, sizes, rows, attention="fused" if model == "fused" else "native")
+    int8 = model == "int8 caches"
+    attention = "fused" if int8 or model == "fused" else "native"
+    engines = made.of(model, sizes, rows, attention=attention, int8_caches=int8)
     expected = references(engines.runner())
     texts = {prompt: (*one.token_ids, *[0] * 8) for (prompt, _), one in zip(CELLS, expected, strict=True)}
     corrupted = session_of(engines.runner(), max_batch=max_batch, new_drafter=lambda: OracleDrafter(texts, EMITTED, 3))

@@ -14,7 +14,13 @@ from tests.stated_source import StatedSource
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "plans"
-PLANNED = ("smollm2-135m-cpu", "smollm2-135m-rtx", "smollm2-135m-w4a16-cpu", "smollm2-135m-w4a16-rtx")
+PLANNED = (
+    "smollm2-135m-cpu",
+    "smollm2-135m-rtx",
+    "smollm2-135m-w4a16-cpu",
+    "smollm2-135m-w4a16-kv8-cpu",
+    "smollm2-135m-w4a16-rtx",
+)
 
 
 @pytest.mark.parametrize("name", PLANNED)

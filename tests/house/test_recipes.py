@@ -23,7 +23,13 @@ from tests.stated_source import StatedSource
 CONFIGS = ROOT / "tests" / "configs"
 """Public facts of models, in the form of their config.json."""
 RECIPES = {file.stem: file for file in sorted((ROOT / "recipes").glob("*.yaml"))}
-IN_PACKAGES = ("smollm2-135m-cpu", "smollm2-135m-rtx", "smollm2-135m-w4a16-cpu", "smollm2-135m-w4a16-rtx")
+IN_PACKAGES = (
+    "smollm2-135m-cpu",
+    "smollm2-135m-rtx",
+    "smollm2-135m-w4a16-cpu",
+    "smollm2-135m-w4a16-kv8-cpu",
+    "smollm2-135m-w4a16-rtx",
+)
 """Recipes whose model an installed package brings."""
 MODELS = {
     "llama70b-h100": ("llama-3.3-70b", "llama-3.2-1b"),

@@ -18,6 +18,7 @@ DTYPES: Final[dict[str, type[np.generic]]] = {
     "f16": np.float16,
     "i64": np.int64,
     "i32": np.int32,
+    "i8": np.int8,
     "bool": np.bool_,
 }
 """NumPy's type of each dtype of a manifest that host memory holds."""

@@ -15,7 +15,7 @@ from specc.runtime.runners.tensorrt_library import Bytes
 # What CUDA's own allocator aligns to; kernels may assume it of every tensor.
 ALIGNMENT: Final = 256
 
-ITEM_BYTES: Final[dict[TensorDtype, int]] = {"f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "bool": 1}
+ITEM_BYTES: Final[dict[TensorDtype, int]] = {"f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i8": 1, "bool": 1}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from specc.checkpoint.facts import LayerFacts
+from specc.errors import SpeccError
 from specc.plan.make import plan_from_recipe
 from specc.plan.plan import Plan
 from specc.recipe.schema import Recipe
@@ -83,3 +84,60 @@ def test_a_draft_model_keeps_them_too() -> None:
     plan = plan_from_recipe(recipe, StatedSource(), StatedSource(uri="d", facts=small))
     assert plan.draft_model is not None
     assert (plan.graph.attention, plan.draft_model.graph.attention) == ("fused", "native")
+
+
+INT8_TARGET = {"model": "m", "scheme": "w4a16", "kv_cache": "int8"}
+
+
+@pytest.mark.parametrize("limits", [ONE_SHORT_TEXT, {"max_batch": 8, "max_input": 4096, "max_output": 512}])
+def test_int8_caches_take_the_one_operator_whatever_the_limits(limits: dict[str, int]) -> None:
+    plan, floats = planned(target=INT8_TARGET, limits=limits), planned(limits=limits)
+    assert (plan.graph.attention, plan.graph.int8_caches, floats.graph.int8_caches) == ("fused", True, False)
+    assert plan.graph.calibrates
+    assert any(note.startswith("caches: keys and values are rounded to int8") for note in plan.notes)
+    assert any(note.startswith("activations are f32") for note in plan.notes)
+    caches, of_floats = (next(item for item in of.memory if item.name == "kv cache") for of in (plan, floats))
+    assert caches.detail.startswith(of_floats.detail.split(" f32")[0].split(" x ")[0])
+    rows = plan.graph.capacity_buckets[-1] / floats.graph.capacity_buckets[-1]
+    assert caches.bytes == pytest.approx(of_floats.bytes * rows / 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "keys", "why"),
+    [
+        (None, {"target": INT8_TARGET | {"scheme": "f32"}}, "graphs of floats stay those of ONNX's operators"),
+        (None, {"draft": {"kind": "self", "layers": 4}}, "caches of layers behind an early end"),
+        (with_facts(norms=replace(SMOLLM2_FACTS.norms, query_key="head")), {}, "queries and keys have norms"),
+        (with_facts(rope=replace(SMOLLM2_FACTS.rope, rotary_dim=32)), {}, "part of each head is rotated"),
+        (
+            with_facts(head_dim=24, num_attention_heads=4, num_key_value_heads=2),
+            {},
+            "heads of 24 are no multiple of 16",
+        ),
+        (with_facts(layers=(LayerFacts(64, "main", False),) * 30), {}, "layers have windows"),
+    ],
+)
+def test_where_the_operator_does_not_serve_int8_caches_are_refused_by_reason(
+    source: StatedSource | None, keys: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(SpeccError) as caught:
+        planned(source, **{"target": INT8_TARGET, **keys})
+    error = caught.value
+    assert (error.code, error.got) == ("SPC302", "caches of int8 for this target")
+    assert why in error.why
+    assert error.fix == "remove kv_cache: caches are then f32"
+
+
+@pytest.mark.parametrize(
+    ("keys", "got"),
+    [
+        ({"draft": {"kind": "model", "model": "d", "kv_cache": "int8"}}, "caches of int8 of a draft"),
+        ({"target": INT8_TARGET | {"kv_cache": "fp8"}}, "caches of fp8 on onnxruntime"),
+        ({"target": INT8_TARGET, "gpu": "rtx-3090"}, "caches of int8 on tensorrt-rtx"),
+    ],
+)
+def test_no_draft_and_no_other_back_end_keeps_them(keys: dict[str, Any], got: str) -> None:
+    with pytest.raises(SpeccError) as caught:
+        planned(**keys)
+    assert caught.value.code in ("SPC301", "SPC302")
+    assert got in caught.value.got
