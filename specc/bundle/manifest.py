@@ -19,7 +19,7 @@ MANIFEST_DIGEST_FILE: Final = "manifest.sha256"
 REPORT_FILE: Final = "report.html"
 SCHEMA_VERSION: Final = 1
 ABI_MAJOR: Final = 1
-ABI_MINOR: Final = 5
+ABI_MINOR: Final = 6
 DRAFT_PREFIX: Final = "draft_"
 """Of the draft's own tensors in an engine of the variant `whole`."""
 
