@@ -111,10 +111,7 @@ def _with_head(models: DraftInputs, limits: LimitsSpec, given: Given) -> tuple[G
     """Return the target's graph with its head decided, and why; what was measured here goes before the catalog."""
     timings, sms = (*given.head_timings, *HEAD_TIMINGS), models.choices.compute_capabilities
     head, notes = head_from_recipe(models.recipe, models.facts, models.graph, limits, sms, timings=timings)
-    return replace(models.graph, head=head), (
-        *attention_notes(models.graph, limits),
-        *notes,
-    )
+    return replace(models.graph, head=head), (*attention_notes(models.graph, limits), *notes)
 
 
 def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, graph: GraphPlan, draft: DraftDecision) -> Models:
