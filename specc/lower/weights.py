@@ -60,7 +60,7 @@ def write_weights(
         place: puts a source's file into the folder.
         progress: told the bytes written.
         quantize: chooses the codes of one matrix; a method that looks at activations needs one that has seen them.
-        cached: of int8 caches, by canonical name: the largest magnitude of each channel that texts wrote there.
+        cached: of int8 caches, by canonical name: the largest magnitude that each channel is to hold.
 
     Raises:
         SpeccError: SPC401 to SPC404, see `stored_weights`.

@@ -2,7 +2,7 @@
 
 The one operator saves nine nodes a layer and reads the rows that are there instead of those that are bound; but it
 packs a cache row once for each query head instead of once for a key-value head, which several requests feel, and long
-texts. docs/performance.md has the measurement.
+texts. Over int8 caches it does not, and there is no other. docs/performance.md has the measurements.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def attention_from_recipe(
         recipe.place("target", "kv_cache"),
         "caches of int8 for this target",
         f"one operator of {backend.name} reads them, and it does not serve here: {obstacle}",
-        f"remove kv_cache: caches are then {compute_dtype}",
+        f"remove kv_cache: caches are then {compute_dtype}" + (", or quantize the weights" if not quantized else ""),
     )
 
 

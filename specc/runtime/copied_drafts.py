@@ -2,7 +2,8 @@
 
 A request may lose a fiftieth of its speed to wrong drafts, and no more: every round is charged the steps of plain
 decoding that it took beyond its tokens, and a step verifies only as many drafts as could all be wrong without the
-account passing `LOSS_A_TOKEN` of the tokens so far. Short texts have `FIRST_LOSS`, or nothing could ever be tried.
+account passing `LOSS_A_TOKEN` of the tokens so far. Short texts have `FIRST_LOSS`, or nothing could ever be tried. In a
+batch a request is charged calls as wide as its own drafts; a neighbour's longer ones are on the neighbour's account.
 """
 
 from __future__ import annotations

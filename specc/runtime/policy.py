@@ -9,7 +9,7 @@ that fails doubles the tokens until the next, eightfold at most.
 
 Drafts copied from the text cost nothing until they are verified, and how much of the text before them agrees tells how
 likely they are right. Where costs were measured, every step verifies as many as pay by that, often none, and no more
-than the request can afford (`copied_drafts`). Fallback: it can afford no draft, until enough tokens have passed.
+than the request can afford (`copied_drafts`). Fallback: after a round it can afford none, until tokens have passed.
 """
 
 from __future__ import annotations
@@ -151,8 +151,9 @@ class SpeculationPolicy:
         self._copied.count_round(context, proposed, accepted, batch)
         self._cooldown = self._copied.wait(batch)
         if self._cooldown > 0:
-            reason = f"rounds took {self._copied.lost:.1f} steps more than they were worth"
-            self.fallbacks.append(Fallback(at_token, f"acceptance: {reason}"))
+            lost = f"rounds took {self._copied.lost:.1f} steps beyond their tokens"
+            reason = f"acceptance: {lost}, a wrong draft more is too dear for {self._cooldown} tokens"
+            self.fallbacks.append(Fallback(at_token, reason))
 
     def _adapted_speedup(self, batch: int) -> float:
         """Choose gamma anew where another promises clearly more, and return the speed-up predicted for it."""

@@ -40,7 +40,8 @@ class HostCaches:
         self._rows = {
             cache.input: (int(shapes[cache.input].shape[1]), int(shapes[cache.input].shape[3])) for cache in spec.caches
         }
-        self._dtype = DTYPES[shapes[spec.caches[0].input].dtype] if spec.caches else DTYPES[spec.compute_dtype]
+        (dtype,) = {shapes[cache.input].dtype for cache in spec.caches} or {spec.compute_dtype}
+        self._dtype = DTYPES[dtype]
         self.slots = 0
         self.moves = 0
         self.capacity = self._buckets[0]

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from specc.calibrate.cached_range import largest_cached
+from specc.calibrate.cached_range import largest_cached, over_rotations
 from specc.calibrate.statistics_file import StatisticsFolder, write_statistics
 from specc.checkpoint.folded import TensorFactors
 from specc.errors import SpeccBug
@@ -33,11 +36,12 @@ def statistics_of(folder: Path, caches: tuple[str, ...]) -> StatisticsFolder:
     return StatisticsFolder(folder)
 
 
-def test_it_is_the_largest_magnitude_times_the_factor_of_the_rows_of_v(tmp_path: Path) -> None:
+def test_it_is_the_length_of_pairs_of_k_and_the_magnitude_times_the_factor_of_the_rows_of_v(tmp_path: Path) -> None:
     statistics = statistics_of(tmp_path, ("k_cache", "v_cache"))
     factors = {V: TensorFactors(rows=np.array([0.5, 2.0, 1.0, 1.0], np.float32))}
     found = largest_cached(FACTS, statistics, factors)
-    np.testing.assert_array_equal(found["model.layers.0.self_attn.k_cache"], [2.0, 3.0, 0.5, 0.0])
+    longest = [13**0.5, 13**0.5, 0.5, 0.5]
+    np.testing.assert_allclose(found["model.layers.0.self_attn.k_cache"], longest, rtol=1e-6)
     np.testing.assert_array_equal(found["model.layers.0.self_attn.v_cache"], [2.0, 2.0, 1.0, 2.0])
     plain = largest_cached(FACTS, statistics, {})
     np.testing.assert_array_equal(plain["model.layers.0.self_attn.v_cache"], [4.0, 1.0, 1.0, 2.0])
@@ -46,3 +50,21 @@ def test_it_is_the_largest_magnitude_times_the_factor_of_the_rows_of_v(tmp_path:
 def test_a_cache_that_was_not_looked_at_is_a_bug(tmp_path: Path) -> None:
     with pytest.raises(SpeccBug, match=r"did not look at model\.layers\.0\.self_attn\.v_cache"):
         largest_cached(FACTS, statistics_of(tmp_path, ("k_cache",)), {})
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), heads=st.integers(1, 3), half=st.integers(1, 8))
+def test_no_later_position_of_a_key_leaves_the_range_that_the_first_ones_give(seed: int, heads: int, half: int) -> None:
+    """ONNX's rotation of the same keys at other positions: a slow pair has hardly turned over a short text."""
+    rng = np.random.default_rng(seed)
+    keys = rng.standard_normal((4, heads, 2, half)) * rng.lognormal(0, 2, (1, heads, 2, half))
+
+    def rotated(start: int) -> npt.NDArray[np.float64]:
+        angles = (start + np.arange(4))[:, np.newaxis, np.newaxis] / 1000 ** (np.arange(half) / half)
+        x, y = keys[:, :, 0], keys[:, :, 1]
+        return np.stack([x * np.cos(angles) - y * np.sin(angles), x * np.sin(angles) + y * np.cos(angles)], axis=2)
+
+    seen = np.abs(rotated(0)).max(axis=0).reshape(-1).astype(np.float32)
+    held = over_rotations(seen, 2 * half)
+    for start in (5, 100, 4000):
+        assert (np.abs(rotated(start)).max(axis=0).reshape(-1) <= held * 1.00001).all()

@@ -174,7 +174,8 @@ def test_a_request_that_can_afford_no_draft_falls_back_and_says_so():
     made, _ = steps_saved(subject, FUSED, [(MOST_CONTEXT, 0.0)] * 200)
     assert made == 200
     assert subject.fallbacks[0].at_token == 1, "4 wrong drafts take 1.1 steps"
-    assert subject.fallbacks[0].reason == "acceptance: rounds took 1.1 steps more than they were worth"
+    said = "acceptance: rounds took 1.1 steps beyond their tokens, a wrong draft more is too dear for 81 tokens"
+    assert subject.fallbacks[0].reason == said
     assert subject.fallbacks[1].at_token == math.ceil((1.11 + 0.53) / LOSS_A_TOKEN) + 1, "then one draft is tried"
 
 
