@@ -45,7 +45,7 @@ RTX = ("gpu=rtx-4090", "backend=tensorrt-rtx", "target.scheme=f16")
         ((*RTX, "draft={kind: self, layers: 4}"), "draft.kind", "a draft of kind self", "draft: {kind: ngram}"),
         (("target.scheme=fp8",), "target.scheme", "scheme fp8 (8-bit float", "scheme: f32"),
         ((*RTX, "numerics=invariant"), "numerics", "numerics invariant on tensorrt-rtx", "numerics: fastest"),
-        (("target.kv_cache=f16",), "target.kv_cache", "caches of f16 on onnxruntime", "kv_cache: f32, or remove it"),
+        (("target.kv_cache=f16",), "target.kv_cache", "caches of f16 on onnxruntime", "kv_cache: f32 or int8, or"),
         ((*RTX, "gpu.count=2"), "gpu.count", "2 GPUs for one model", "gpu.count: 1"),
     ],
 )
@@ -219,7 +219,6 @@ def test_a_plan_larger_than_the_gpu() -> None:
 @pytest.mark.parametrize(
     ("overrides", "got", "why", "fix"),
     [
-        ((), "caches of {} on onnxruntime, under f32", "reads keys and values as floats", "kv_cache: f32, or"),
         (
             RTX,
             "caches of {} on tensorrt-rtx, under f16",
@@ -239,6 +238,26 @@ def test_caches_of_8_bits_are_refused_by_name(overrides, cache: str, got: str, w
     error = refused(*overrides, f"target.kv_cache={cache}")
     assert (error.code, error.place.split(" ")[1]) == ("SPC302", "target.kv_cache")
     assert error.got.startswith(got.format(cache))
+    assert why in error.why
+    assert error.fix.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("cache", "got", "why", "fix"),
+    [
+        (
+            "fp8",
+            "caches of fp8 on onnxruntime, under f32",
+            "reads keys and values as f32 or int8",
+            "kv_cache: f32 or int8",
+        ),
+        ("int8", "caches of int8 for this target", "graphs of floats stay", "remove kv_cache: caches are then f32, or"),
+    ],
+)
+def test_on_cpus_caches_of_8_bits_are_int8_beside_quantized_weights(cache: str, got: str, why: str, fix: str) -> None:
+    error = refused(f"target.kv_cache={cache}")
+    assert (error.code, error.place.split(" ")[1]) == ("SPC302", "target.kv_cache")
+    assert error.got.startswith(got)
     assert why in error.why
     assert error.fix.startswith(fix)
 

@@ -110,7 +110,7 @@ def test_calibrated_codes_move_outputs_less(calibrated, method: str, form: Weigh
         if "_proj." not in name:
             continue
         weight, hessian = quantizer.source.read_float32(name), statistics.of_weight(name).hessian
-        factors = quantizer._factors.get(name)
+        factors = quantizer.factors.get(name)
         scales = np.ones(weight.shape[1]) if factors is None or factors.columns is None else factors.columns
         folded = (hessian / np.outer(scales, scales)).astype(np.float32)
         ours = output_error(weight, quantizer.quantized(name, form).dequantized(), folded)
@@ -124,7 +124,7 @@ def test_smoothquant_narrows_activations_and_keeps_the_model(calibrated, tmp_pat
     source, statistics = calibrated
     quantizer = CalibratedQuantizer(source, statistics, "smoothquant", lambda name: INT8 if "_proj." in name else None)
     name = "model.layers.0.mlp.down_proj.weight"
-    columns, inputs = quantizer._factors[name].columns, statistics.of_weight(name)
+    columns, inputs = quantizer.factors[name].columns, statistics.of_weight(name)
     before, after = inputs.max_abs, inputs.max_abs / columns
     assert after.max() / np.median(after) < before.max() / np.median(before)
     assert quantizer.quantized(name, INT8).format == INT8

@@ -96,8 +96,8 @@ def test_a_step_verifies_the_affordable_number_of_drafts_of_the_largest_predicte
 
 
 @CURVES
-@given(rounds=st.lists(st.tuples(st.integers(1, 20), st.integers(0, 8), st.integers(0, 9)), max_size=300))
-@settings(max_examples=150, deadline=None)
+@given(rounds=st.lists(st.tuples(st.integers(1, 20), st.integers(0, 8), st.integers(0, 9)), max_size=120))
+@settings(max_examples=80, deadline=None)
 def test_no_text_is_below_098_of_plain_decoding_by_the_measured_costs(curve, rounds):
     """Whatever agrees and whatever turns out wrong: the account bounds the loss of every prefix of every text."""
     costs, subject, made, cost = costs_of(curve), policy_of(curve), 0, 0.0
