@@ -21,8 +21,8 @@ LAYER_NODES: Final = 18
 FUSED_LAYER_NODES: Final = 9
 """The same where attention rotates and writes the cache by itself."""
 INT8_SHARE: Final = 0.7
-"""Of the time of one query over rows of floats, over rows of int8, which each query converts anew: measured at 0.5 to
-0.75 over 150 to 1000 rows, 1 to 9 queries (docs/performance.md)."""
+"""Of the time of one query over rows of floats, over rows of int8, which each query converts anew: the operator alone
+took 0.5 to 0.75 over 150 to 1000 rows. Whole calls show that the sum is rough (docs/performance.md)."""
 WALKS: Final = 1.5
 """How often operators walk over an element that goes into a product or comes out of one; counted in the graphs."""
 EXPERT_NODES: Final = 12
