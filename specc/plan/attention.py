@@ -39,15 +39,23 @@ def attention_from_recipe(
 ) -> tuple[AttentionLowering, bool]:
     """Return how attention of the target is lowered, and whether its caches are int8, as a recipe may ask.
 
+    Args:
+        recipe: may ask for int8 caches, which one operator alone reads.
+        facts: of the target.
+        backend: states up to how many requests at once its operator is the faster over floats.
+        compute_dtype: of queries, and of caches of floats.
+        limits: of the bundle.
+        early_layers: after which a call may end; 0: none.
+        quantized: some matrices are.
+
     Raises:
-        SpeccError: SPC302 they cannot be: one operator reads them, and it does not serve this target.
+        SpeccError: SPC302 caches cannot be int8: the operator does not serve this target.
     """
-    if recipe.target.kv_cache != "int8" or backend.makes != "engines":
-        lowering = attention_from_facts(
-            facts, backend, compute_dtype, limits, early_layers=early_layers, quantized=quantized
-        )
-        return lowering, False
     obstacle = fused_obstacle(facts, compute_dtype, early_layers=early_layers, quantized=quantized)
+    if recipe.target.kv_cache != "int8" or backend.makes != "engines":
+        repeated = (facts.num_attention_heads // facts.num_key_value_heads - 1) * limits.max_length
+        pays = limits.max_batch <= backend.fused_attention_rows and repeated <= MOST_REPEATED
+        return ("fused" if pays and obstacle is None else "native"), False
     if obstacle is None:
         return "fused", True
     raise SpeccError(
@@ -59,33 +67,8 @@ def attention_from_recipe(
     )
 
 
-def attention_from_facts(
-    facts: ModelFacts,
-    backend: BackendRow,
-    compute_dtype: ComputeDtype,
-    limits: LimitsSpec,
-    *,
-    early_layers: int,
-    quantized: bool,
-) -> AttentionLowering:
-    """Return how attention of the target over caches of floats is lowered.
-
-    Args:
-        facts: of the target.
-        backend: states up to how many requests at once its operator is the faster.
-        compute_dtype: of queries and caches.
-        limits: of the bundle.
-        early_layers: after which a call may end; 0: none.
-        quantized: some matrices are.
-    """
-    repeated = (facts.num_attention_heads // facts.num_key_value_heads - 1) * limits.max_length
-    pays = limits.max_batch <= backend.fused_attention_rows and repeated <= MOST_REPEATED
-    obstacle = fused_obstacle(facts, compute_dtype, early_layers=early_layers, quantized=quantized)
-    return "fused" if pays and obstacle is None else "native"
-
-
 def fused_obstacle(facts: ModelFacts, compute_dtype: ComputeDtype, *, early_layers: int, quantized: bool) -> str | None:
-    """Return why the one operator cannot attend; None where it can. Arguments as in `attention_from_facts`."""
+    """Return why the one operator cannot attend; None where it can. Arguments as in `attention_from_recipe`."""
     alike = all(
         (layer.window, layer.rope) == (PLAIN_LAYER.window, PLAIN_LAYER.rope)
         for layer in map(facts.layer, range(facts.num_hidden_layers))
