@@ -13,7 +13,6 @@ import argparse
 import json
 import random
 import time
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -21,6 +20,8 @@ from typing import Any, Final
 from specc.bundle.manifest import Manifest
 from specc.bundle.read import open_bundle
 from specc.bundle.record import json_from_record, record_from_file, record_from_json
+from specc.catalog.capabilities import BACKENDS
+from specc.plan.attention import shape_with_attention
 from specc.plan.cost import CostModel
 from specc.plan.device import Cpu, device_from_machine
 from specc.plan.plan import PLAN_FILE, Plan
@@ -78,8 +79,7 @@ def predicted_seconds(plan: Plan, device: Cpu, call: str) -> float:
     context, shape = call.split()
     batch, tokens = (int(size) for size in shape.split("x"))
     sizes = shape_from_facts(plan.target.facts, plan.target.scheme, plan.graph.compute_dtype, plan.graph.format_of)
-    if plan.graph.attention == "fused":
-        sizes = replace(sizes, fused_attention_rows=plan.limits.max_batch)
+    sizes = shape_with_attention(sizes, plan.graph, BACKENDS[plan.backend.name], plan.limits.max_batch)
     model = CostModel(sizes, None, device, int(context), plan.limits.prefill_chunk, plan.numerics == "invariant")
     return model.verify_seconds(batch, tokens - 1)
 
@@ -94,7 +94,7 @@ def show(bundles: list[Path], rounds: list[dict[str, Any]]) -> None:
     offs: list[float] = []
     for bundle in bundles:
         plan = record_from_file(Plan, bundle / PLAN_FILE)
-        taken = [r["measured"][bundle.name] for r in rounds]
+        taken = [r["measured"][str(bundle)] for r in rounds]
         said = [{call: predicted_seconds(plan, device, call) for call in taken[0]} for device in devices]
         fact, guess = ({call: median(r[call] for r in each) for call in taken[0]} for each in (taken, said))
         for ahead in dict.fromkeys(call.split("x")[0] for call in fact):  # `128 4`, of `128 4x5`
@@ -124,7 +124,7 @@ def main() -> None:
     rounds: list[dict[str, Any]] = json.loads(options.json.read_text()) if known else []
     for _ in range(options.rounds):
         probe = json_from_record(probe_from_machine())
-        measured = {path.name: measured_seconds(path, options.contexts, options.seconds) for path in options.bundle}
+        measured = {str(path): measured_seconds(path, options.contexts, options.seconds) for path in options.bundle}
         rounds.append({"probe": probe, "measured": measured})
         if options.json is not None:
             options.json.write_text(json.dumps(rounds))

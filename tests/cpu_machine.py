@@ -24,6 +24,7 @@ def machine_from_rates(bandwidth: float, rate: float, threads: int = 2) -> Machi
         flops={"f32": rate, "int8": 2 * rate},
         products={element: cost(bits / 8, 2.0) for element, bits in PRODUCT_BITS.items()},
         attention=cost(8.0 * threads, 4.0 * threads),
+        int8_attention=cost(2.0 * threads, 6.0 * threads),
         node_seconds=4e-7,
         between=WorkCost((WorkTerms(1, 1e-6, 0.0, 2e-10, 0.0), WorkTerms(32, 1e-6, 0.0, 64e-10, 0.0))),
     )

@@ -81,6 +81,7 @@ def _show_costs(result: ProbeResult) -> None:
     """Show what the parts of a call take, by its tokens."""
     costs = [(f"product by {MATRIX} x {MATRIX} {row.element}", row.cost, MATRIX, MATRIX) for row in result.streamed]
     costs.append((f"attention, {HEAD_DIM} x {CACHED} cached", result.attention, HEAD_DIM, CACHED))
+    costs.append(("the same, int8, of a query head", result.int8_attention, HEAD_DIM, CACHED))
     costs.append((f"small operator, {WIDTH} elements", result.between, 1, WIDTH))
     lines = [
         [name, *(f"{cost.seconds(first, second, count) * 1e6:.1f}" for count in ROWS)]

@@ -7,6 +7,7 @@ texts. Over int8 caches it does not, and there is no other. docs/performance.md 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from specc.bundle.manifest import AttentionLowering, LimitsSpec
@@ -14,6 +15,7 @@ from specc.catalog.capabilities import BackendRow, ComputeDtype
 from specc.checkpoint.facts import PLAIN_LAYER, ModelFacts
 from specc.errors import SpeccError
 from specc.plan.plan import GraphPlan
+from specc.plan.shape import ModelShape
 from specc.recipe.schema import Recipe
 
 ALIGNED: Final = 16
@@ -87,11 +89,12 @@ def fused_obstacle(facts: ModelFacts, compute_dtype: ComputeDtype, *, early_laye
     return next((obstacle for obstacle, stands in obstacles.items() if stands), None)
 
 
-def fused_rows(graph: GraphPlan, backend: BackendRow, max_batch: int) -> int:
-    """Return up to how many rows of a call the one operator attends; 0 where it never does."""
+def shape_with_attention(shape: ModelShape, graph: GraphPlan, backend: BackendRow, max_batch: int) -> ModelShape:
+    """Return the sizes with how its attention was lowered, as `cpu_seconds` prices it."""
     if graph.attention == "native":
-        return 0
-    return max_batch if graph.int8_caches else backend.fused_attention_rows
+        return shape
+    rows = max_batch if graph.int8_caches else backend.fused_attention_rows
+    return replace(shape, fused_attention_rows=rows, int8_caches=graph.int8_caches)
 
 
 def attention_notes(graph: GraphPlan, limits: LimitsSpec) -> tuple[str, ...]:

@@ -20,9 +20,6 @@ LAYER_NODES: Final = 18
 """Operators of a layer beside products and attention: norms, rotations, activation, reshapes, writing the cache."""
 FUSED_LAYER_NODES: Final = 9
 """The same where attention rotates and writes the cache by itself."""
-INT8_SHARE: Final = 0.7
-"""Of the time of one query over rows of floats, over rows of int8, which each query converts anew: the operator alone
-took 0.5 to 0.75 over 150 to 1000 rows. Whole calls show that the sum is rough (docs/performance.md)."""
 WALKS: Final = 1.5
 """How often operators walk over an element that goes into a product or comes out of one; counted in the graphs."""
 EXPERT_NODES: Final = 12
@@ -89,8 +86,7 @@ def _attention_seconds(shape: ModelShape, machine: Machine, batch: int, tokens: 
     if batch <= shape.fused_attention_rows:
         turns = -(-batch * shape.num_attention_heads // machine.threads)
         if shape.int8_caches:
-            one = machine.attention.seconds(shape.head_dim, context + tokens, 1, turns)
-            return shape.layers * INT8_SHARE * tokens * one
+            return shape.layers * machine.int8_attention.seconds(shape.head_dim, context + tokens, tokens, turns)
         return shape.layers * machine.attention.seconds(shape.head_dim, context + tokens + 1, tokens + 1, turns)
     turns = -(-batch * shape.num_key_value_heads // machine.threads)
     queries = tokens * shape.num_attention_heads / shape.num_key_value_heads

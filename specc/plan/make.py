@@ -13,7 +13,7 @@ from specc.catalog.head_timings import HEAD_TIMINGS
 from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.head_folder import HeadFolder
 from specc.checkpoint.source import SourceCheckpoint
-from specc.plan.attention import attention_from_recipe, attention_notes, fused_rows
+from specc.plan.attention import attention_from_recipe, attention_notes, shape_with_attention
 from specc.plan.calibration import unread_texts
 from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
@@ -123,12 +123,9 @@ def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, graph: GraphPla
         drafting = shape_from_facts(
             model.model.facts, model.model.scheme, model.graph.compute_dtype, model.graph.format_of
         )
+    shape = shape_from_facts(facts, choices.scheme, cache, graph.format_of)
     return Models(
-        target=replace(
-            shape_from_facts(facts, choices.scheme, cache, graph.format_of),
-            fused_attention_rows=fused_rows(graph, choices.backend, recipe.limits.max_batch),
-            int8_caches=graph.int8_caches,
-        ),
+        target=shape_with_attention(shape, graph, choices.backend, recipe.limits.max_batch),
         draft=drafting,
         draft_kind=recipe.draft.kind,
         whole=model is not None and model.graph.whole,

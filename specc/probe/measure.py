@@ -1,4 +1,4 @@
-"""Measure what the cost model needs to know of a CPU, in about thirteen seconds."""
+"""Measure what the cost model needs to know of a CPU, in about fourteen seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specc.probe.clock import best_seconds
 from specc.probe.dense import dense_products
 from specc.probe.nodes import NodeSizes, node_costs
 from specc.probe.result import PROBE_SCHEMA, Bandwidth, ProbeResult, StreamedProducts, usable_threads
-from specc.probe.scores import ScoreSizes, attention_cost
+from specc.probe.scores import ScoreSizes, attention_cost, int8_attention_cost
 from specc.probe.small_model import imported_onnxruntime
 from specc.probe.streamed import StreamedSizes, streamed_products
 
@@ -31,7 +31,7 @@ class ProbeSizes:
         product: rows, columns and depth of a matrix product.
         seconds: that bandwidths and products of arrays in the caches may take each; the best pass within it counts.
         streamed: products of a few rows by matrices that come from memory.
-        scores: attention.
+        scores: attention over float32, and over int8.
         nodes: operators that do little.
     """
 
@@ -67,6 +67,7 @@ def probe_from_machine(sizes: ProbeSizes = USUAL) -> ProbeResult:
         products=dense_products(sizes.product, threads, sizes.seconds),
         streamed=tuple(StreamedProducts(element, cost) for element, cost in streamed.items()),
         attention=attention_cost(sizes.scores, threads),
+        int8_attention=int8_attention_cost(sizes.scores, threads),
         node_seconds=nodes.alone,
         between=nodes.between,
     )

@@ -18,7 +18,7 @@ from specc.plan.machine import Machine
 from specc.plan.products import ProductElement
 from specc.plan.work_cost import WorkCost
 
-PROBE_SCHEMA: Final = 3
+PROBE_SCHEMA: Final = 4
 """Version of what is measured and how; part of the name under which a result is remembered."""
 
 
@@ -62,7 +62,9 @@ class ProbeResult:
         bandwidth: ascending by threads.
         products: of arrays in the caches, by type; f32 is always among them.
         streamed: by element of the weights, all of them.
-        attention: of one turn of heads on all threads: first size D, second size the cached tokens, rows the queries.
+        attention: of one turn of key-value heads on all threads: first size D, second size the cached tokens, rows the
+            queries.
+        int8_attention: the same over int8 caches, of one turn of query heads.
         node_seconds: an operator with next to nothing to do, among others like it.
         between: an operator between products that does little: first size 1, second size the elements of a row.
     """
@@ -74,6 +76,7 @@ class ProbeResult:
     products: tuple[ProductRate, ...]
     streamed: tuple[StreamedProducts, ...]
     attention: WorkCost
+    int8_attention: WorkCost
     node_seconds: float
     between: WorkCost
 
@@ -132,6 +135,7 @@ def machine_from_probe(result: ProbeResult) -> Machine:
         flops={row.dtype: row.operations_per_second for row in result.products},
         products={row.element: row.cost for row in result.streamed},
         attention=result.attention,
+        int8_attention=result.int8_attention,
         node_seconds=result.node_seconds,
         between=result.between,
     )

@@ -1,19 +1,32 @@
-"""Attention over cached keys and values that come from memory, by ONNX Runtime, as a decoder's layers make it."""
+"""Attention over cached keys and values that come from memory, by ONNX Runtime, as a decoder's layers make it.
+
+Over float32 caches it is ONNX's operator, whose queries are those of a key-value head; over int8 caches the one of ONNX
+Runtime that writes them as well, whose queries are those of a query head: each head converts the rows it reads.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from specc.plan.work_cost import WorkCost
 from specc.probe.clock import seconds_in_turns
 from specc.probe.fit import cost_from_times
-from specc.probe.small_model import Array, Bound, Tensor, session_from_nodes
+from specc.probe.small_model import MICROSOFT, Array, Bound, Tensor, session_from_nodes
 
 TURNS: Final = 4
-"""Key-value heads for each thread: they take turns, which start together."""
+"""Heads for each thread: they take turns, which start together. Over int8 caches they are a key-value head's."""
+INT8_FORM: Final[dict[str, Any]] = {
+    "k_quant_type": "PER_CHANNEL", "v_quant_type": "PER_CHANNEL", "kv_cache_bit_width": 8, "do_rotary": 0,
+}  # fmt: skip
+
+Calls: TypeAlias = dict[int, Callable[[], None]]
+"""By rows."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +34,8 @@ class ScoreSizes:
     """What is timed.
 
     Attributes:
-        head_dims, cached: each with each is a size; two each.
-        rows: queries of a key-value head, ascending.
+        head_dims, cached: each with each is a size; two each, the fewest cached tokens at least as many as rows.
+        rows: queries of a head, ascending.
         megabytes: of the caches that a session reads.
         seconds: for all sizes and rows.
     """
@@ -35,45 +48,90 @@ class ScoreSizes:
 
 
 def attention_cost(sizes: ScoreSizes, threads: int) -> WorkCost:
-    """Return the cost of attention by head size, cached tokens and queries: of one turn of heads.
+    """Return the cost over float32 by head size, cached tokens and queries: of one turn of key-value heads.
 
     Raises:
         SpeccError: SPC740 ONNX Runtime is not installed.
     """
-    heads, counts = TURNS * threads, dict[tuple[int, int], int]()
-    groups = []
+    return _cost(sizes, 2 * TURNS * threads * np.dtype(np.float32).itemsize, partial(_float_calls, threads))
+
+
+def int8_attention_cost(sizes: ScoreSizes, threads: int) -> WorkCost:
+    """Return the cost over int8 by head size, cached tokens and queries: of one turn of query heads.
+
+    Raises:
+        SpeccError: SPC740 ONNX Runtime is not installed.
+    """
+    return _cost(sizes, 2 * threads, partial(_int8_calls, threads))
+
+
+def _cost(sizes: ScoreSizes, element_bytes: int, calls: Callable[[ScoreSizes, int, int, int], Calls]) -> WorkCost:
+    counts, groups = dict[tuple[int, int], int](), []
     for dim in sizes.head_dims:
         for cached in sizes.cached:
-            layer_bytes = 2 * heads * cached * dim * np.dtype(np.float32).itemsize
-            count = counts[dim, cached] = max(1, round(sizes.megabytes * 1e6 / layer_bytes))
-            session = _session((heads, cached, dim), count, threads)
-            caches = np.zeros((2 * count, 1, heads, cached, dim), np.float32)
-            caches += 0.1  # written, so that the pages are there
-            groups.append({(dim, cached, rows): _bound(session, caches, rows).run for rows in sizes.rows})
+            count = counts[dim, cached] = max(1, round(sizes.megabytes * 1e6 / (element_bytes * cached * dim)))
+            made = calls(sizes, dim, cached, count)
+            groups.append({(dim, cached, rows): call for rows, call in made.items()})
     times = seconds_in_turns(groups, sizes.seconds)
     return cost_from_times({key: taken / counts[key[:2]] for key, taken in times.items()}, pieces=TURNS)
 
 
-def _session(shape: tuple[int, int, int], count: int, threads: int) -> Any:  # noqa: ANN401 - a vendor class
+def _float_calls(threads: int, sizes: ScoreSizes, dim: int, cached: int, count: int) -> Calls:
     """Return attention after attention, each over a cache of its own and with the results of the one before."""
     from onnx import helper
 
-    heads, cached, dim = shape
+    heads = TURNS * threads
     names = [f"{kind}{index}" for index in range(count) for kind in ("keys", "values")]
     nodes = [
         helper.make_node("Attention", [f"x{index}", names[2 * index], names[2 * index + 1], "mask"], [f"x{index + 1}"])
         for index in range(count)
     ]
-    queries = [Tensor(name, "float32", (1, heads, "rows", dim)) for name in ("x0", f"x{count}")]
-    inputs = [queries[0], Tensor("mask", "bool", (1, 1, "rows", cached))]
+    ends = [Tensor(name, "float32", (1, heads, "rows", dim)) for name in ("x0", f"x{count}")]
+    inputs = [ends[0], Tensor("mask", "bool", (1, 1, "rows", cached))]
     inputs += [Tensor(name, "float32", (1, heads, cached, dim)) for name in names]
-    return session_from_nodes(nodes, inputs, queries[1:], {}, threads)
+    session = session_from_nodes(nodes, inputs, ends[1:], {}, threads)
+    caches = dict(zip(names, _written((2 * count, 1, heads, cached, dim), np.float32), strict=True))
+
+    def bound(rows: int) -> Bound:
+        queries = np.full((1, heads, rows, dim), 0.1, np.float32)
+        mask = np.ones((1, 1, rows, cached), np.bool_)
+        return Bound(session, {"x0": queries, "mask": mask, **caches}, {f"x{count}": np.empty_like(queries)})
+
+    return {rows: bound(rows).run for rows in sizes.rows}
 
 
-def _bound(session: Any, caches: Array, rows: int) -> Bound:  # noqa: ANN401 - a vendor class
-    pairs, _, heads, cached, dim = caches.shape
-    queries = np.full((1, heads, rows, dim), 0.1, np.float32)
-    inputs: dict[str, Array] = {"x0": queries, "mask": np.ones((1, 1, rows, cached), np.bool_)}
-    for index in range(pairs // 2):
-        inputs |= {f"keys{index}": caches[2 * index], f"values{index}": caches[2 * index + 1]}
-    return Bound(session, inputs, {f"x{pairs // 2}": np.empty_like(queries)})
+def _int8_calls(threads: int, sizes: ScoreSizes, dim: int, cached: int, count: int) -> Calls:
+    """Return the same over int8 caches, whose last rows each call writes; a key-value head for each thread."""
+    from onnx import helper
+
+    heads, nodes, caches = TURNS * threads, [], []
+    for index in range(count):
+        pair = [f"keys{index}", f"values{index}"]
+        given = [f"x{index}", "keys", "values", *pair, "last", "length", "", "", "", "", "", "scales", "scales"]
+        made = [f"x{index + 1}", *(f"new_{name}" for name in pair)]
+        attributes = {"num_heads": heads, "kv_num_heads": threads, **INT8_FORM}
+        nodes.append(helper.make_node("GroupQueryAttention", given, made, domain=MICROSOFT, **attributes))
+        caches += pair
+    shape = (1, threads, cached, dim)
+    rows = [("x0", heads), ("keys", threads), ("values", threads)]
+    inputs = [Tensor(name, "float32", (1, "rows", width * dim)) for name, width in rows]
+    inputs += [Tensor("last", "int32", (1,)), Tensor("length", "int32", ())]
+    inputs += [Tensor(name, "int8", shape) for name in caches]
+    outputs = [Tensor(f"x{count}", "float32", (1, "rows", heads * dim))]
+    outputs += [Tensor(f"new_{name}", "int8", shape) for name in caches]
+    scales = {"scales": np.full(threads * dim, 0.01, np.float32)}
+    session = session_from_nodes(nodes, inputs, outputs, scales, threads)
+    arrays = dict(zip(caches, _written((2 * count, *shape), np.int8), strict=True))
+    ends = {"last": np.array([cached - 1], np.int32), "length": np.array(cached, np.int32)}
+
+    def bound(tokens: int) -> Bound:
+        fed = {name: np.full((1, tokens, width * dim), 0.1, np.float32) for name, width in rows}
+        written = {f"new_{name}": array for name, array in arrays.items()}
+        return Bound(session, fed | ends | arrays, {f"x{count}": np.empty_like(fed["x0"]), **written})
+
+    return {tokens: bound(tokens).run for tokens in sizes.rows}
+
+
+def _written(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+    """Return caches whose pages are there."""
+    return np.full(shape, 1, dtype)

@@ -18,7 +18,6 @@ PLANNED = (
     "smollm2-135m-cpu",
     "smollm2-135m-rtx",
     "smollm2-135m-w4a16-cpu",
-    "smollm2-135m-w4a16-kv8-cpu",
     "smollm2-135m-w4a16-rtx",
 )
 

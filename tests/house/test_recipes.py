@@ -27,7 +27,6 @@ IN_PACKAGES = (
     "smollm2-135m-cpu",
     "smollm2-135m-rtx",
     "smollm2-135m-w4a16-cpu",
-    "smollm2-135m-w4a16-kv8-cpu",
     "smollm2-135m-w4a16-rtx",
 )
 """Recipes whose model an installed package brings."""

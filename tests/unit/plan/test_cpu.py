@@ -15,7 +15,7 @@ from specc.bundle.manifest import LimitsSpec
 from specc.checkpoint.facts import ExpertFacts, LayerFacts
 from specc.plan.calls import calls_from_model
 from specc.plan.cost import CostModel
-from specc.plan.cpu import CALL_NODES, FUSED_LAYER_NODES, INT8_SHARE, LAYER_NODES, PICK_BYTES, WALKS, cpu_seconds
+from specc.plan.cpu import CALL_NODES, FUSED_LAYER_NODES, LAYER_NODES, PICK_BYTES, WALKS, cpu_seconds
 from specc.plan.device import device_from_machine
 from specc.plan.limits import bucket_of, buckets_from_capacity
 from specc.plan.products import Products, products_from_facts, usual_format
@@ -129,12 +129,12 @@ def test_fused_attention_reads_each_query_head_s_own_rows_and_starts_less(tokens
 
 
 @pytest.mark.parametrize("tokens", [1, 5])
-def test_attention_over_int8_costs_a_share_of_each_query_s_floats(tokens: int) -> None:
+def test_attention_over_int8_costs_what_was_measured_over_int8(tokens: int) -> None:
     int8 = replace(W4, fused_attention_rows=4, int8_caches=True)
     floats = replace(W4, fused_attention_rows=4)
     found, expected = (cpu_seconds(shape, CPU, 1, tokens, 400, logit_rows=tokens) for shape in (int8, floats))
     expected -= 30 * CPU.attention.seconds(64, 400 + tokens + 1, tokens + 1, 5)
-    expected += 30 * INT8_SHARE * tokens * CPU.attention.seconds(64, 400 + tokens, 1, 5)
+    expected += 30 * CPU.int8_attention.seconds(64, 400 + tokens, tokens, 5)  # 9 heads, each with its own queries
     assert found == pytest.approx(expected, rel=1e-9)
 
 

@@ -55,6 +55,7 @@ def test_a_probe_is_a_record_of_positive_rates() -> None:
     assert [row.element for row in probed.streamed] == ["f32", "int8", "int7", "int4"]
     assert min(row.cost.seconds(48, 48, 2) for row in probed.streamed) > 0
     assert probed.attention.seconds(16, 8, 2) > 0
+    assert probed.int8_attention.seconds(16, 8, 2) > 0
     assert probed.node_seconds > 0
 
 
@@ -107,6 +108,7 @@ def test_the_model_takes_the_best_bandwidth_and_each_product() -> None:
     assert machine.flops == {row.dtype: row.operations_per_second for row in probed.products}
     assert machine.products == {row.element: row.cost for row in probed.streamed}
     assert (machine.attention, machine.node_seconds) == (probed.attention, probed.node_seconds)
+    assert machine.int8_attention == probed.int8_attention
 
 
 def test_the_command_measures_once(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
