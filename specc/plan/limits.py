@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from specc.bundle.manifest import LimitsSpec
+from specc.bundle.manifest import AttentionLowering, LimitsSpec
 from specc.catalog.capabilities import BackendRow
 from specc.errors import SpeccError
 from specc.recipe.schema import Recipe
@@ -22,7 +22,7 @@ ALIGNMENT: Final = 64
 
 @dataclass(frozen=True)
 class Lengths:
-    """Limits of the bundle and the cache lengths that follow from them.
+    """Limits of the bundle and the capacity that follows from them.
 
     Attributes:
         capacity: C that covers max_length and the padding of the longest call, a multiple of 64.
@@ -32,11 +32,6 @@ class Lengths:
     limits: LimitsSpec
     capacity: int
     notes: tuple[str, ...]
-
-    @property
-    def buckets(self) -> tuple[int, ...]:
-        """Cache lengths that a runtime binds where C is a dimension."""
-        return buckets_from_capacity(self.capacity)
 
 
 def buckets_from_capacity(capacity: int) -> tuple[int, ...]:
@@ -57,6 +52,11 @@ def doubling_buckets(capacity: int) -> tuple[int, ...]:
         sizes.append(size)
         size *= 2
     return (*sizes, capacity)
+
+
+def bound_lengths(capacity: int, attention: AttentionLowering) -> tuple[int, ...]:
+    """Return the cache lengths that a runtime binds where C is a dimension, by how attention is lowered."""
+    return doubling_buckets(capacity) if attention == "fused" else buckets_from_capacity(capacity)
 
 
 def bucket_of(rows: int) -> int:

@@ -19,7 +19,7 @@ from specc.plan.choices import Choices, choices_from_recipe
 from specc.plan.draft import DraftDecision, DraftInputs, draft_from_recipe
 from specc.plan.fit import fit_from_demand
 from specc.plan.head import head_from_recipe
-from specc.plan.limits import Lengths, doubling_buckets, lengths_from_recipe
+from specc.plan.limits import Lengths, bound_lengths, lengths_from_recipe
 from specc.plan.memory import Demand, ModelDemand, memory_from_demand
 from specc.plan.model_support import model_for_bundle
 from specc.plan.outlook import NOTHING_GIVEN, Given, Models, cost_model, outlook_from_models
@@ -181,11 +181,10 @@ def _graph(
     attention, int8_caches = attention_from_recipe(
         recipe, facts, choices.backend, dtype, limits=lengths.limits, early_layers=early_layers, quantized=bool(weights)
     )
-    buckets = doubling_buckets(lengths.capacity) if attention == "fused" else lengths.buckets
     return GraphPlan(
         compute_dtype=dtype,
         capacity=lengths.capacity if static else None,
-        capacity_buckets=(lengths.capacity,) if static else buckets,
+        capacity_buckets=(lengths.capacity,) if static else bound_lengths(lengths.capacity, attention),
         max_logit_rows=lengths.limits.max_gamma + 1,
         acceptance=choices.acceptance,
         candidates=sampling.candidates,

@@ -20,7 +20,7 @@ from specc.checkpoint.facts import ModelFacts
 from specc.checkpoint.head_folder import HeadTensor
 from specc.plan.elements import Form, elements_held, heads_held
 from specc.plan.head_weights import item_of_head
-from specc.plan.limits import buckets_from_capacity, draft_capacity, target_capacity
+from specc.plan.limits import bound_lengths, draft_capacity, target_capacity
 from specc.plan.plan import MemoryItem
 from specc.plan.shape import EAGLE3_DRAFT_VOCAB
 from specc.speculation.modes import DRAFT_SUPPORT, MODES
@@ -188,7 +188,7 @@ def _caches(demand: Demand, model: ModelDemand, capacity: int) -> MemoryItem:
     if gpus > facts.num_key_value_heads:
         detail += f"; copies: {facts.num_key_value_heads} heads for {gpus} GPUs"
     if demand.backend == "onnxruntime":
-        buckets = buckets_from_capacity(capacity)
+        buckets = bound_lengths(capacity, demand.attention if model is demand.target else "native")
         detail += f"; bound in {len(buckets)} lengths from {buckets[0]} on"
     return MemoryItem("kv cache", batch * capacity * row, detail, "caches")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from specc.bundle.manifest import LimitsSpec
 from specc.catalog.capabilities import BACKENDS
 from specc.errors import SpeccError
-from specc.plan.limits import ALIGNMENT, lengths_from_recipe
+from specc.plan.limits import ALIGNMENT, bound_lengths, lengths_from_recipe
 from specc.plan.profiles import batch_buckets, profiles_from_limits
 from specc.recipe.schema import Recipe
 
@@ -47,9 +47,11 @@ def test_every_call_stays_inside_the_cache(*, backend, max_input, max_output, ch
     even = longest_call + longest_call % 2
     assert spec.max_length - 1 + even + 1 <= lengths.capacity < spec.max_length + even + ALIGNMENT
     assert lengths.capacity % ALIGNMENT == 0
-    assert lengths.buckets[-1] == lengths.capacity
-    assert all(1.5 * a >= b > a for a, b in pairwise(lengths.buckets))
-    assert all(1.25 * a >= b for a, b in pairwise(lengths.buckets) if a >= 128)
+    bound = bound_lengths(lengths.capacity, "native")
+    assert bound[-1] == bound_lengths(lengths.capacity, "fused")[-1] == lengths.capacity
+    assert all(1.5 * a >= b > a for a, b in pairwise(bound))
+    assert all(1.25 * a >= b for a, b in pairwise(bound) if a >= 128)
+    assert all(2 * a >= b > a for a, b in pairwise(bound_lengths(lengths.capacity, "fused")))
     for profile in profiles_from_limits(backend, spec):
         for low, opt, high in (profile.batch, profile.tokens, profile.logit_rows):
             assert 1 <= low <= opt <= high
