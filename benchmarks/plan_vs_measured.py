@@ -78,8 +78,9 @@ def predicted_seconds(plan: Plan, device: Cpu, call: str) -> float:
     """Return the model's seconds of a call, as `128 4x5`."""
     context, shape = call.split()
     batch, tokens = (int(size) for size in shape.split("x"))
-    sizes = shape_from_facts(plan.target.facts, plan.target.scheme, plan.graph.compute_dtype, plan.graph.format_of)
-    sizes = shape_with_attention(sizes, plan.graph, BACKENDS[plan.backend.name], plan.limits.max_batch)
+    cache = "int8" if plan.graph.int8_caches else plan.graph.compute_dtype
+    sizes = shape_from_facts(plan.target.facts, plan.target.scheme, cache, plan.graph.format_of)
+    sizes = shape_with_attention(sizes, plan.graph.attention, BACKENDS[plan.backend.name])
     model = CostModel(sizes, None, device, int(context), plan.limits.prefill_chunk, plan.numerics == "invariant")
     return model.verify_seconds(batch, tokens - 1)
 

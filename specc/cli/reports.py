@@ -44,8 +44,10 @@ def show_bundle(opened: BundleOutlook, bundle: Path) -> None:
     for engine in manifest.engines:
         cached = {cache.input for cache in engine.caches} | {cache.output for cache in engine.caches}
         plain = [tensor.name for tensor in (*engine.inputs, *engine.outputs) if tensor.name not in cached]
+        dtypes = " and ".join(sorted({tensor.dtype for tensor in engine.inputs if tensor.name in cached}))
         sms = ", ".join(engine.compute_capabilities) or "CPU"
-        rows.append([engine.file, engine.compute_dtype, sms, f"{', '.join(plain)} and {len(engine.caches)} caches"])
+        tensors = f"{', '.join(plain)} and {len(engine.caches)} caches of {dtypes}"
+        rows.append([engine.file, engine.compute_dtype, sms, tensors])
     if rows:
         show_table(["engine", "dtype", "runs on", "tensors"], rows)
     for role, rounding in rounding_of_bundle(bundle, manifest).items():

@@ -53,13 +53,10 @@ def attention_from_recipe(
     Raises:
         SpeccError: SPC302 caches cannot be int8: the operator does not serve this target.
     """
+    int8 = recipe.target.kv_cache == "int8" and backend.makes == "engines"
     obstacle = fused_obstacle(facts, compute_dtype, early_layers=early_layers, quantized=quantized)
-    if recipe.target.kv_cache != "int8" or backend.makes != "engines":
-        repeated = (facts.num_attention_heads // facts.num_key_value_heads - 1) * limits.max_length
-        pays = limits.max_batch <= backend.fused_attention_rows and repeated <= MOST_REPEATED
-        return ("fused" if pays and obstacle is None else "native"), False
-    if obstacle is None:
-        return "fused", True
+    if not int8 or obstacle is None:
+        return attention_lowering(facts, backend, limits, int8=int8, obstacle=obstacle), int8
     raise SpeccError(
         "SPC302",
         recipe.place("target", "kv_cache"),
@@ -69,7 +66,16 @@ def attention_from_recipe(
     )
 
 
-def fused_obstacle(facts: ModelFacts, compute_dtype: ComputeDtype, *, early_layers: int, quantized: bool) -> str | None:
+def attention_lowering(
+    facts: ModelFacts, backend: BackendRow, limits: LimitsSpec, *, int8: bool, obstacle: str | None
+) -> AttentionLowering:
+    """Return how attention is lowered over int8 caches or floats, given what `fused_obstacle` says."""
+    repeated = (facts.num_attention_heads // facts.num_key_value_heads - 1) * limits.max_length
+    pays = int8 or (limits.max_batch <= backend.fused_attention_rows and repeated <= MOST_REPEATED)
+    return "fused" if pays and obstacle is None else "native"
+
+
+def fused_obstacle(facts: ModelFacts, compute_dtype: str, *, early_layers: int, quantized: bool) -> str | None:
     """Return why the one operator cannot attend; None where it can. Arguments as in `attention_from_recipe`."""
     alike = all(
         (layer.window, layer.rope) == (PLAIN_LAYER.window, PLAIN_LAYER.rope)
@@ -89,12 +95,9 @@ def fused_obstacle(facts: ModelFacts, compute_dtype: ComputeDtype, *, early_laye
     return next((obstacle for obstacle, stands in obstacles.items() if stands), None)
 
 
-def shape_with_attention(shape: ModelShape, graph: GraphPlan, backend: BackendRow, max_batch: int) -> ModelShape:
-    """Return the sizes with how its attention was lowered, as `cpu_seconds` prices it."""
-    if graph.attention == "native":
-        return shape
-    rows = max_batch if graph.int8_caches else backend.fused_attention_rows
-    return replace(shape, fused_attention_rows=rows, int8_caches=graph.int8_caches)
+def shape_with_attention(shape: ModelShape, attention: AttentionLowering, backend: BackendRow) -> ModelShape:
+    """Return the sizes with how attention over floats is lowered, as `cpu_seconds` prices it."""
+    return shape if attention == "native" else replace(shape, fused_attention_rows=backend.fused_attention_rows)
 
 
 def attention_notes(graph: GraphPlan, limits: LimitsSpec) -> tuple[str, ...]:

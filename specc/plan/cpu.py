@@ -44,7 +44,7 @@ def cpu_seconds(
     rows, heads = batch * tokens, batch * logit_rows
     return (
         (CALL_NODES + EXPERT_NODES * shape.expert_blocks) * machine.node_seconds
-        + (FUSED_LAYER_NODES if batch <= shape.fused_attention_rows else LAYER_NODES)
+        + (FUSED_LAYER_NODES if _fused(shape, batch) else LAYER_NODES)
         * shape.layers
         * machine.between.seconds(1.0, _walked_elements(shape), rows)
         + sum(_product_seconds(p, shape, machine, rows, heads) for p in shape.products)
@@ -83,7 +83,7 @@ def _attention_seconds(shape: ModelShape, machine: Machine, batch: int, tokens: 
     Cache rows that are bound but masked cost what others do. Fused attention reads none of those, but each query head
     by itself, and has one query more of each row, but over int8.
     """
-    if batch <= shape.fused_attention_rows:
+    if _fused(shape, batch):
         turns = -(-batch * shape.num_attention_heads // machine.threads)
         if shape.int8_caches:
             return shape.layers * machine.int8_attention.seconds(shape.head_dim, context + tokens, tokens, turns)
@@ -92,6 +92,11 @@ def _attention_seconds(shape: ModelShape, machine: Machine, batch: int, tokens: 
     queries = tokens * shape.num_attention_heads / shape.num_key_value_heads
     cached = bucket_of(context + tokens)
     return shape.layers * machine.attention.seconds(shape.head_dim, cached, queries, turns)
+
+
+def _fused(shape: ModelShape, batch: int) -> bool:
+    """Return whether one operator attends; there is no other over int8."""
+    return shape.int8_caches or batch <= shape.fused_attention_rows
 
 
 def _walked_elements(shape: ModelShape) -> float:

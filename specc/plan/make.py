@@ -125,7 +125,7 @@ def _models(recipe: Recipe, choices: Choices, facts: ModelFacts, graph: GraphPla
         )
     shape = shape_from_facts(facts, choices.scheme, cache, graph.format_of)
     return Models(
-        target=shape_with_attention(shape, graph, choices.backend, recipe.limits.max_batch),
+        target=shape_with_attention(shape, graph.attention, choices.backend),
         draft=drafting,
         draft_kind=recipe.draft.kind,
         whole=model is not None and model.graph.whole,

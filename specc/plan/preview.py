@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from specc.bundle.manifest import LimitsSpec
+from specc.bundle.manifest import AttentionLowering, LimitsSpec
 from specc.catalog.capabilities import BACKENDS
-from specc.catalog.schemes import bits_by_class
+from specc.catalog.schemes import PLAIN, bits_by_class
 from specc.catalog.sizes import size_text
 from specc.checkpoint.facts import ModelFacts
+from specc.plan.attention import attention_lowering, fused_obstacle, shape_with_attention
 from specc.plan.draft import steps_form, wanted_steps
 from specc.plan.fit import fit_from_demand
 from specc.plan.limits import lengths_from_recipe
@@ -99,7 +100,8 @@ def preview_from_recipe(recipe: Recipe, facts: Facts, given: Given, refused: str
     demand = demand_from_recipe(recipe, facts, limits)
     target, draft = demand.target, demand.draft
     kind = facts.drafter or str(recipe.draft.kind)
-    outlook = outlook_from_models(recipe, Models(_shape(target), _draft_shape(recipe, demand), kind), limits, given)
+    shape = shape_with_attention(_shape(target), demand.attention, BACKENDS[demand.backend])
+    outlook = outlook_from_models(recipe, Models(shape, _draft_shape(recipe, demand), kind), limits, given)
     if isinstance(outlook, Prediction):
         best = max(1, outlook.best_gamma)
         lengths = lengths_from_recipe(recipe, backend, facts.target.max_position_embeddings, best)
@@ -161,6 +163,7 @@ def demand_from_recipe(recipe: Recipe, facts: Facts, limits: LimitsSpec) -> Dema
         backend,
         acceptance,
         early_layers=layers,
+        attention=_attention(recipe, target, limits, layers),
         verification="plugin" if acceptance in BACKENDS[backend].plugin_acceptance else "native",
         head="native" if recipe.backend is None else recipe.backend.head or "native",
         keeps_float_logits=bool(recipe.features),
@@ -175,6 +178,12 @@ def _draft_shape(recipe: Recipe, demand: Demand) -> ModelShape | None:
         first = replace(facts, num_hidden_layers=layers, layers=facts.layers[:layers])
         return _shape(replace(demand.target, facts=first))
     return None if demand.draft is None else _shape(demand.draft)
+
+
+def _attention(recipe: Recipe, target: ModelDemand, limits: LimitsSpec, early_layers: int) -> AttentionLowering:
+    backend, quantized = BACKENDS[backend_of_recipe(recipe)], target.scheme not in PLAIN
+    obstacle = fused_obstacle(target.facts, target.compute_dtype, early_layers=early_layers, quantized=quantized)
+    return attention_lowering(target.facts, backend, limits, int8=target.cache_dtype == "int8", obstacle=obstacle)
 
 
 def backend_of_recipe(recipe: Recipe) -> str:

@@ -53,8 +53,8 @@ class ModelShape:
         num_attention_heads, num_key_value_heads, head_dim: of attention.
         expert_blocks: experts of all layers together.
         products: the matrix products of one call by size, as CPUs run them.
-        fused_attention_rows: up to so many rows of a call one operator rotates, writes caches and attends.
-        int8_caches: it reads them as integers, query by query.
+        fused_attention_rows: up to so many rows of a call one operator rotates, writes caches of floats and attends.
+        int8_caches: on CPUs that operator reads them as integers, query by query, in calls of any size.
     """
 
     layers: int
@@ -116,6 +116,7 @@ def shape_from_facts(facts: ModelFacts, scheme: str, cache_dtype: str, format_of
         unpacked=scheme in UNPACKED,
         head_arithmetic=ARITHMETIC[scheme] if scheme in PLAIN else "f16",
         cache_row_bytes=elements * DTYPES[cache_dtype].nbytes,
+        int8_caches=cache_dtype == "int8",
         score_flops=4.0 * facts.num_hidden_layers * facts.num_attention_heads * facts.head_dim,
         num_attention_heads=facts.num_attention_heads,
         num_key_value_heads=facts.num_key_value_heads,

@@ -1,4 +1,4 @@
-"""Measure what the cost model needs to know of a CPU, in about fourteen seconds."""
+"""Measure what the cost model needs to know of a CPU, in fifteen to thirty seconds."""
 
 from __future__ import annotations
 

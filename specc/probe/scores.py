@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ from specc.probe.fit import cost_from_times
 from specc.probe.small_model import MICROSOFT, Array, Bound, Tensor, session_from_nodes
 
 TURNS: Final = 4
-"""Heads for each thread: they take turns, which start together. Over int8 caches they are a key-value head's."""
+"""Heads for each thread: they take turns, which start together."""
 INT8_FORM: Final[dict[str, Any]] = {
     "k_quant_type": "PER_CHANNEL", "v_quant_type": "PER_CHANNEL", "kv_cache_bit_width": 8, "do_rotary": 0,
 }  # fmt: skip
@@ -36,7 +35,7 @@ class ScoreSizes:
     Attributes:
         head_dims, cached: each with each is a size; two each, the fewest cached tokens at least as many as rows.
         rows: queries of a head, ascending.
-        megabytes: of the caches that a session reads.
+        megabytes: of the float32 caches that a session reads; it has as many of int8.
         seconds: for all sizes and rows.
     """
 
@@ -53,7 +52,7 @@ def attention_cost(sizes: ScoreSizes, threads: int) -> WorkCost:
     Raises:
         SpeccError: SPC740 ONNX Runtime is not installed.
     """
-    return _cost(sizes, 2 * TURNS * threads * np.dtype(np.float32).itemsize, partial(_float_calls, threads))
+    return _cost(sizes, threads, _float_calls)
 
 
 def int8_attention_cost(sizes: ScoreSizes, threads: int) -> WorkCost:
@@ -62,15 +61,16 @@ def int8_attention_cost(sizes: ScoreSizes, threads: int) -> WorkCost:
     Raises:
         SpeccError: SPC740 ONNX Runtime is not installed.
     """
-    return _cost(sizes, 2 * threads, partial(_int8_calls, threads))
+    return _cost(sizes, threads, _int8_calls)
 
 
-def _cost(sizes: ScoreSizes, element_bytes: int, calls: Callable[[ScoreSizes, int, int, int], Calls]) -> WorkCost:
+def _cost(sizes: ScoreSizes, threads: int, calls: Callable[[int, ScoreSizes, int, int, int], Calls]) -> WorkCost:
     counts, groups = dict[tuple[int, int], int](), []
     for dim in sizes.head_dims:
         for cached in sizes.cached:
-            count = counts[dim, cached] = max(1, round(sizes.megabytes * 1e6 / (element_bytes * cached * dim)))
-            made = calls(sizes, dim, cached, count)
+            layer_bytes = 2 * TURNS * threads * cached * dim * np.dtype(np.float32).itemsize
+            count = counts[dim, cached] = max(1, round(sizes.megabytes * 1e6 / layer_bytes))
+            made = calls(threads, sizes, dim, cached, count)
             groups.append({(dim, cached, rows): call for rows, call in made.items()})
     times = seconds_in_turns(groups, sizes.seconds)
     return cost_from_times({key: taken / counts[key[:2]] for key, taken in times.items()}, pieces=TURNS)
@@ -101,7 +101,7 @@ def _float_calls(threads: int, sizes: ScoreSizes, dim: int, cached: int, count: 
 
 
 def _int8_calls(threads: int, sizes: ScoreSizes, dim: int, cached: int, count: int) -> Calls:
-    """Return the same over int8 caches, whose last rows each call writes; a key-value head for each thread."""
+    """Return the same over int8 caches, whose last rows each call writes."""
     from onnx import helper
 
     heads, nodes, caches = TURNS * threads, [], []
@@ -109,23 +109,22 @@ def _int8_calls(threads: int, sizes: ScoreSizes, dim: int, cached: int, count: i
         pair = [f"keys{index}", f"values{index}"]
         given = [f"x{index}", "keys", "values", *pair, "last", "length", "", "", "", "", "", "scales", "scales"]
         made = [f"x{index + 1}", *(f"new_{name}" for name in pair)]
-        attributes = {"num_heads": heads, "kv_num_heads": threads, **INT8_FORM}
+        attributes = {"num_heads": heads, "kv_num_heads": heads, **INT8_FORM}
         nodes.append(helper.make_node("GroupQueryAttention", given, made, domain=MICROSOFT, **attributes))
         caches += pair
-    shape = (1, threads, cached, dim)
-    rows = [("x0", heads), ("keys", threads), ("values", threads)]
-    inputs = [Tensor(name, "float32", (1, "rows", width * dim)) for name, width in rows]
+    shape = (1, heads, cached, dim)
+    inputs = [Tensor(name, "float32", (1, "rows", heads * dim)) for name in ("x0", "keys", "values")]
     inputs += [Tensor("last", "int32", (1,)), Tensor("length", "int32", ())]
     inputs += [Tensor(name, "int8", shape) for name in caches]
     outputs = [Tensor(f"x{count}", "float32", (1, "rows", heads * dim))]
     outputs += [Tensor(f"new_{name}", "int8", shape) for name in caches]
-    scales = {"scales": np.full(threads * dim, 0.01, np.float32)}
+    scales = {"scales": np.full(heads * dim, 0.01, np.float32)}
     session = session_from_nodes(nodes, inputs, outputs, scales, threads)
     arrays = dict(zip(caches, _written((2 * count, *shape), np.int8), strict=True))
     ends = {"last": np.array([cached - 1], np.int32), "length": np.array(cached, np.int32)}
 
     def bound(tokens: int) -> Bound:
-        fed = {name: np.full((1, tokens, width * dim), 0.1, np.float32) for name, width in rows}
+        fed = {name: np.full((1, tokens, heads * dim), 0.1, np.float32) for name in ("x0", "keys", "values")}
         written = {f"new_{name}": array for name, array in arrays.items()}
         return Bound(session, fed | ends | arrays, {f"x{count}": np.empty_like(fed["x0"]), **written})
 

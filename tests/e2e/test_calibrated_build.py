@@ -79,7 +79,7 @@ def test_a_bundle_says_how_far_rounding_moved_its_matrices(
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["mse", "awq"])
 def test_int8_caches_are_calibrated_and_speculation_keeps_the_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], method: str
 ) -> None:
     """`mse` alone reads no text: the caches' scales make it. `awq` scales rows of v, where each head has its own."""
     monkeypatch.setenv("SPECC_CACHE", str(tmp_path / "cache"))
@@ -93,6 +93,8 @@ def test_int8_caches_are_calibrated_and_speculation_keeps_the_text(
     caches = [tensor for tensor in manifest["engines"][0]["inputs"] if "cache" in tensor["name"]]
     assert {tensor["dtype"] for tensor in caches} == {"i8"}
     assert "engines/cache_scales.safetensors" in manifest["files"]
+    assert status_from_arguments(["inspect", str(result.path)]) == 0
+    assert "caches of i8" in " ".join(capsys.readouterr().out.split())
     with Session.load(result.path) as session:
         prompts = [[72, 101, 108, 108, 111, 32, 72, 101, 108], [5] * 20]
         plain, drafted = (

@@ -10,18 +10,30 @@ import pytest
 from specc.checkpoint.facts import LayerFacts
 from specc.errors import SpeccError
 from specc.plan.make import plan_from_recipe
+from specc.plan.outlook import Given
 from specc.plan.plan import Plan
+from specc.plan.prediction import Prediction
+from specc.plan.preview import Facts, preview_from_recipe
+from specc.plan.work_cost import WorkCost, WorkTerms
 from specc.recipe.schema import Recipe
+from tests.cpu_machine import machine_from_rates
 from tests.stated_source import SMOLLM2_FACTS, StatedSource
 
 ONE_SHORT_TEXT = {"max_batch": 1, "max_input": 512, "max_output": 512}
 
 
-def planned(source: StatedSource | None = None, **keys: Any) -> Plan:
+MEASURED = Given(machine=replace(machine_from_rates(20e9, 100e9), int8_attention=WorkCost((WorkTerms(1, 0, 0, 0, 0),))))
+"""A CPU that attends over int8 in no time."""
+
+
+def recipe(**keys: Any) -> Recipe:
     target = {"model": "m", "scheme": "w4a16"}
     base = {"recipe": 1, "name": "x", "target": target, "draft": "ngram", "gpu": "cpu"}
-    recipe = Recipe.model_validate({**base, "limits": ONE_SHORT_TEXT, **keys})
-    return plan_from_recipe(recipe, source or StatedSource())
+    return Recipe.model_validate({**base, "limits": ONE_SHORT_TEXT, **keys})
+
+
+def planned(source: StatedSource | None = None, **keys: Any) -> Plan:
+    return plan_from_recipe(recipe(**keys), source or StatedSource())
 
 
 def with_facts(**stated: Any) -> StatedSource:
@@ -142,3 +154,28 @@ def test_no_draft_and_no_other_back_end_keeps_them(keys: dict[str, Any], got: st
         planned(**keys)
     assert caught.value.code in ("SPC301", "SPC302")
     assert got in caught.value.got
+
+
+@pytest.mark.parametrize("limits", [ONE_SHORT_TEXT, {**ONE_SHORT_TEXT, "max_batch": 4}], ids=["one", "four"])
+@pytest.mark.parametrize("cache", [None, "int8"])
+def test_a_comparison_prices_attention_as_the_plan_does(cache: str | None, limits: dict[str, int]) -> None:
+    asked = recipe(limits=limits, target={"model": "m", "scheme": "w4a16", "kv_cache": cache})
+    plan = plan_from_recipe(asked, StatedSource(), None, MEASURED)
+    shown = preview_from_recipe(asked, Facts(SMOLLM2_FACTS, None), MEASURED, None)
+    assert isinstance(plan.prediction, Prediction)
+    assert isinstance(shown.prediction, Prediction)
+    assert shown.prediction.ar_step_ms == pytest.approx(plan.prediction.ar_step_ms)
+    scratch = [[item for item in items if item.name == "activations"] for items in (plan.memory, shown.memory)]
+    assert scratch[0] == scratch[1]
+
+
+def test_over_int8_a_price_does_not_depend_on_the_requests_that_a_bundle_takes() -> None:
+    rates = []
+    for rows in (1, 16):
+        limits = {**ONE_SHORT_TEXT, "max_batch": rows}
+        asked = recipe(limits=limits, target={"model": "m", "scheme": "w4a16", "kv_cache": "int8"})
+        outlook = plan_from_recipe(asked, StatedSource(), None, MEASURED).prediction
+        assert isinstance(outlook, Prediction)
+        rates.append({line.batch: line.ar_user_tokens for line in outlook.batches})
+    assert rates[0] == rates[1]
+    assert len(rates[0]) > 3

@@ -128,13 +128,14 @@ def test_fused_attention_reads_each_query_head_s_own_rows_and_starts_less(tokens
     assert cpu_seconds(fused, CPU, 2, 1, 16, logit_rows=1) == cpu_seconds(W4, CPU, 2, 1, 16, logit_rows=1)
 
 
-@pytest.mark.parametrize("tokens", [1, 5])
-def test_attention_over_int8_costs_what_was_measured_over_int8(tokens: int) -> None:
-    int8 = replace(W4, fused_attention_rows=4, int8_caches=True)
-    floats = replace(W4, fused_attention_rows=4)
-    found, expected = (cpu_seconds(shape, CPU, 1, tokens, 400, logit_rows=tokens) for shape in (int8, floats))
-    expected -= 30 * CPU.attention.seconds(64, 400 + tokens + 1, tokens + 1, 5)
-    expected += 30 * CPU.int8_attention.seconds(64, 400 + tokens, tokens, 5)  # 9 heads, each with its own queries
+@pytest.mark.parametrize(("batch", "tokens"), [(1, 1), (1, 5), (9, 2)])
+def test_attention_over_int8_costs_what_was_measured_over_int8(batch: int, tokens: int) -> None:
+    int8 = shape_from_facts(SMOLLM2_FACTS, "w4a16", "int8")
+    floats = replace(W4, fused_attention_rows=batch)
+    found, expected = (cpu_seconds(shape, CPU, batch, tokens, 400, logit_rows=tokens) for shape in (int8, floats))
+    turns = -(-batch * 9 // 2)  # of query heads on two threads, each with its own queries
+    expected -= 30 * CPU.attention.seconds(64, 400 + tokens + 1, tokens + 1, turns)
+    expected += 30 * CPU.int8_attention.seconds(64, 400 + tokens, tokens, turns)
     assert found == pytest.approx(expected, rel=1e-9)
 
 
