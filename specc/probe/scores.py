@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from specc.plan.work_cost import WorkCost
 from specc.probe.clock import seconds_in_turns
 from specc.probe.fit import cost_from_times
-from specc.probe.small_model import MICROSOFT, Array, Bound, Tensor, session_from_nodes
+from specc.probe.small_model import MICROSOFT, Bound, Tensor, session_from_nodes
 
 TURNS: Final = 4
 """Heads for each thread: they take turns, which start together."""
@@ -90,7 +89,7 @@ def _float_calls(threads: int, sizes: ScoreSizes, dim: int, cached: int, count: 
     inputs = [ends[0], Tensor("mask", "bool", (1, 1, "rows", cached))]
     inputs += [Tensor(name, "float32", (1, heads, cached, dim)) for name in names]
     session = session_from_nodes(nodes, inputs, ends[1:], {}, threads)
-    caches = dict(zip(names, _written((2 * count, 1, heads, cached, dim), np.float32), strict=True))
+    caches = dict(zip(names, np.ones((2 * count, 1, heads, cached, dim), np.float32), strict=True))
 
     def bound(rows: int) -> Bound:
         queries = np.full((1, heads, rows, dim), 0.1, np.float32)
@@ -120,7 +119,7 @@ def _int8_calls(threads: int, sizes: ScoreSizes, dim: int, cached: int, count: i
     outputs += [Tensor(f"new_{name}", "int8", shape) for name in caches]
     scales = {"scales": np.full(heads * dim, 0.01, np.float32)}
     session = session_from_nodes(nodes, inputs, outputs, scales, threads)
-    arrays = dict(zip(caches, _written((2 * count, *shape), np.int8), strict=True))
+    arrays = dict(zip(caches, np.ones((2 * count, *shape), np.int8), strict=True))
     ends = {"last": np.array([cached - 1], np.int32), "length": np.array(cached, np.int32)}
 
     def bound(tokens: int) -> Bound:
@@ -129,8 +128,3 @@ def _int8_calls(threads: int, sizes: ScoreSizes, dim: int, cached: int, count: i
         return Bound(session, fed | ends | arrays, {f"x{count}": np.empty_like(fed["x0"]), **written})
 
     return {tokens: bound(tokens).run for tokens in sizes.rows}
-
-
-def _written(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-    """Return caches whose pages are there."""
-    return np.full(shape, 1, dtype)
