@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from specc.runtime.context_acceptance import MOST_CONTEXT
 from specc.runtime.drafters.drafter import Proposal
+from specc.runtime.drafters.followed_copy import NOWHERE, FollowedCopy, Place
 from specc.runtime.drafters.text_index import SessionText, TextIndex, agreeing_tokens
 
 Match: TypeAlias = Literal["recent", "leftmost"]
@@ -15,8 +16,10 @@ Match: TypeAlias = Literal["recent", "leftmost"]
 class NgramDrafter:
     """Looks up the last n committed tokens, the longest n first, and copies what followed an occurrence of them.
 
-    A copy that reaches the end of the sequence goes on in its own drafts, so that a period repeats. A lookup without a
-    match costs one look into each index for each n. For one n the request's own text goes before the session's.
+    Of the places in the request's own text, in the session's, and of a copy that is under way, also behind a token that
+    it changed, the one goes on before which most tokens agree, the first of these on ties. A copy that reaches the end
+    of the sequence goes on in its own drafts, so that a period repeats. A lookup without a match costs one look into
+    each index for each n.
 
     Args:
         min_ngram, max_ngram: n.
@@ -33,17 +36,23 @@ class NgramDrafter:
         self._taken = -1 if match == "recent" else 0
         self._session = session
         self._index = TextIndex(self._sizes)
+        self._copied = FollowedCopy()
         self._prompt = 0
 
     def begin(self, ids: Sequence[int]) -> None:
         """Index the prompt."""
         self._index = TextIndex(self._sizes)
+        self._copied = FollowedCopy()
         self._prompt = len(ids)
-        self.observe(ids)
+        self._index.append(ids)
 
     def observe(self, ids: Sequence[int]) -> None:
-        """Index committed tokens."""
-        self._index.append(ids)
+        """Index committed tokens, and follow what they copy."""
+        for token in ids:
+            self._copied.observe(self._index.ids, token)
+            self._index.append((token,))
+            if self._copied.ended:
+                self._copied.begin(self._match(self._index, self._taken))
 
     def end(self) -> None:
         """Leave the output to the requests that follow."""
@@ -51,22 +60,25 @@ class NgramDrafter:
             self._session.add(self._index.ids[self._prompt :])
 
     def propose(self, limit: int) -> Proposal:
-        """Return drafts, none when no n-gram at the end has occurred before."""
+        """Return drafts, none when no n-gram at the end has occurred before and no copy was just changed."""
+        own = max(self._match(self._index, self._taken), self._copied.place, key=lambda place: place.context)
+        if self._session is not None:
+            other = self._match(self._session.index, -1)
+            if other.context > own.context:
+                return Proposal(self._session.copy(other.at, limit), context=other.context)
+        if own == NOWHERE:
+            own = self._copied.behind_change
+        return Proposal(tuple(self._copy(own.at, limit)) if own.context else (), context=own.context)
+
+    def _match(self, index: TextIndex, taken: int) -> Place:
+        """Return the place of a text behind an occurrence of the last n tokens, of the largest n that occurs."""
         known = self._index.ids
         for n in self._sizes:
-            if n > len(known):
-                continue
-            followers = self._index.followers(known[-n:])
+            followers = index.followers(known[-n:]) if n <= len(known) else ()
             if followers:
-                start = followers[self._taken]
-                context = agreeing_tokens(known, start, known, MOST_CONTEXT)
-                return Proposal(tuple(self._copy(start, limit)), context=context)
-            if self._session is not None:
-                followers = self._session.index.followers(known[-n:])
-                if followers:
-                    context = agreeing_tokens(self._session.index.ids, followers[-1], known, MOST_CONTEXT)
-                    return Proposal(self._session.copy(followers[-1], limit), context=context)
-        return Proposal(())
+                at = followers[taken]
+                return Place(at, agreeing_tokens(index.ids, at, known, MOST_CONTEXT))
+        return NOWHERE
 
     def _copy(self, start: int, limit: int) -> list[int]:
         known = self._index.ids

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,30 +12,42 @@ from specc.bundle.drafts import NgramDraftSpec, NoDraftSpec
 from specc.runtime import GenerationParams
 from specc.runtime.context_acceptance import MOST_CONTEXT
 from specc.runtime.drafters import DRAFTERS, Proposal, new_drafter_from_spec
+from specc.runtime.drafters.followed_copy import AFTER_CHANGE, LONG_COPIED
 from specc.runtime.drafters.ngram import NgramDrafter
 from specc.runtime.drafters.text_index import SessionText
 from tests.double_runner import ToyModel, toy_manifest, toy_session
 
 
+def agreement(text: list[int], at: int, ids: list[int]) -> int:
+    """Tokens before a place that are the same as at the end of `ids`."""
+    pairs = zip(reversed(text[:at]), reversed(ids), strict=False)
+    return min(MOST_CONTEXT, len(list(takewhile(lambda pair: pair[0] == pair[1], pairs))))
+
+
+def continued(ids: list[int], start: int, limit: int) -> tuple[int, ...]:
+    """The tokens from a place on, where the copy runs on into itself."""
+    extended = list(ids)
+    for k in range(limit):
+        extended.append(extended[start + k])
+    return tuple(extended[len(ids) :])
+
+
 def searched(
     ids: list[int], least: int, most: int, limit: int, *, match: str = "recent", outputs: tuple[list[int], ...] = ()
-) -> list[int]:
-    """Longest n first; an earlier place of the last n tokens, where the copy runs on into itself; then the outputs."""
-    for n in range(most, least - 1, -1):
-        if n > len(ids):
-            continue
-        starts = range(len(ids) - n)
-        for start in starts if match == "leftmost" else reversed(starts):
-            if ids[start : start + n] == ids[-n:]:
-                extended = list(ids)
-                for k in range(limit):
-                    extended.append(extended[start + n + k])
-                return extended[len(ids) :]
-        for output in reversed(outputs):
-            for start in reversed(range(len(output) - n)):
+) -> tuple[Proposal, Proposal]:
+    """Longest n first, in the text itself and in the outputs."""
+    own, other = Proposal(()), Proposal(())
+    for n in range(least, min(most, len(ids)) + 1):
+        starts = [start for start in range(len(ids) - n) if ids[start : start + n] == ids[-n:]]
+        if starts:
+            at = (starts[0] if match == "leftmost" else starts[-1]) + n
+            own = Proposal(continued(ids, at, limit), context=agreement(ids, at, ids))
+        for output in outputs:
+            for start in range(len(output) - n):
                 if output[start : start + n] == ids[-n:]:
-                    return output[start + n : start + n + limit]
-    return []
+                    drafts = tuple(output[start + n : start + n + limit])
+                    other = Proposal(drafts, context=agreement(output, start + n, ids))
+    return own, other
 
 
 @given(
@@ -44,23 +58,79 @@ def searched(
     st.lists(st.lists(st.integers(0, 3), max_size=12), max_size=3).map(tuple),
 )
 @settings(max_examples=300, deadline=None)
-def test_equals_a_search_after_every_block(prompt, blocks, sizes, match, outputs):
+def test_equals_a_search_after_every_block_unless_more_agrees_with_a_copy_under_way(
+    prompt, blocks, sizes, match, outputs
+):
     least, more, limit = sizes
     most = least + more
     session = SessionText(range(least, most + 1), 1000)
     for output in outputs:
         session.add(output)
-    drafter = NgramDrafter(least, most, match, session)
+    drafter, by_token = (NgramDrafter(least, most, match, session) for _ in range(2))
     drafter.begin(prompt)
+    by_token.begin(prompt)
     ids = list(prompt)
-    assert list(drafter.propose(limit).tokens) == searched(ids, least, most, limit, match=match, outputs=outputs)
+    own, other = searched(ids, least, most, limit, match=match, outputs=outputs)
+    assert drafter.propose(limit) == (other if other.context > own.context else own)
     for block in blocks:
         drafter.observe(block)
+        for token in block:
+            by_token.observe([token])
+            by_token.propose(limit)
         ids += block
         made = drafter.propose(limit)
-        assert list(made.tokens) == searched(ids, least, most, limit, match=match, outputs=outputs)
-        assert drafter.propose(limit) == made  # proposing leaves no trace
-        assert made.context >= least if made.tokens else made.context == 0
+        assert made == drafter.propose(limit) == by_token.propose(limit)  # neither blocks nor proposing leave a trace
+        own, other = searched(ids, least, most, limit, match=match, outputs=outputs)
+        if made != (other if other.context > own.context else own):
+            assert made.context > own.context
+            assert made.context >= other.context
+            assert made.tokens in [continued(ids, start, limit) for start in range(len(ids))]
+
+
+COPIED = list(range(10, 30))
+
+
+def drafts_after(*answer: int, prompt: list[int] | None = None, limit: int = 3) -> Proposal:
+    drafter = NgramDrafter(min_ngram=1, max_ngram=4)
+    drafter.begin([*(COPIED if prompt is None else prompt), 1])
+    drafter.observe(answer)
+    return drafter.propose(limit)
+
+
+def test_a_copy_goes_on_behind_a_token_that_it_replaced():
+    assert drafts_after(*COPIED[:8]) == Proposal((18, 19, 20), context=8)
+    assert drafts_after(*COPIED[:8], 99) == Proposal((19, 20, 21), context=AFTER_CHANGE)
+    assert drafts_after(*COPIED[:8], 99, 19) == Proposal((20, 21, 22), context=LONG_COPIED)
+    assert drafts_after(*COPIED[:8], 99, 19, 20) == Proposal((21, 22, 23), context=LONG_COPIED + 1)
+
+
+def test_a_copy_goes_on_behind_a_token_that_it_put_in():
+    assert drafts_after(*COPIED[:8], 99, 18) == Proposal((19, 20, 21), context=LONG_COPIED)
+
+
+def test_a_copy_goes_on_though_the_next_token_stands_at_a_later_place_too():
+    """After `, she` of a changed text, the last `she` is not where the copy goes on."""
+    prompt = [*COPIED, 19, 50, 51]
+    assert drafts_after(*COPIED[:8], 99, 19, prompt=prompt).tokens == (20, 21, 22)
+    assert drafts_after(99, 19, prompt=prompt).tokens == (50, 51, 1)
+
+
+def test_a_copy_that_changes_one_token_after_the_other_goes_on():
+    assert drafts_after(*COPIED[:8], 98, 19, 99, 21) == Proposal((22, 23, 24), context=LONG_COPIED)
+
+
+def test_a_short_copy_promises_less_behind_its_change():
+    assert drafts_after(*COPIED[:5], 99, 16) == Proposal((17, 18, 19), context=AFTER_CHANGE)
+
+
+@pytest.mark.parametrize("answer", [(*COPIED[:4], 99), (*COPIED[:8], 98, 99), (98, 99)])
+def test_few_tokens_in_a_row_and_two_changes_in_a_row_leave_no_copy(answer):
+    assert drafts_after(*answer) == Proposal(())
+
+
+def test_a_changed_token_that_the_text_knows_is_looked_up():
+    """It tells more of what follows than the place that was left."""
+    assert drafts_after(*COPIED[:8], 25) == Proposal((26, 27, 28), context=1)
 
 
 def test_a_period_repeats_beyond_the_end_of_the_sequence():
