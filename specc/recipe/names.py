@@ -32,11 +32,18 @@ class KnownName:
     numeric: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
-        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+        named = core_schema.no_info_after_validator_function(self._checked, handler(source))
+        return named if self.numeric else core_schema.no_info_before_validator_function(self._no_number, named)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         numbers = [float(name) for name in self.names] if self.numeric else []
         return {**handler(schema), "enum": [*self.names, *numbers]}
+
+    def _no_number(self, value: Any) -> Any:  # noqa: ANN401 - an unchecked YAML value
+        """A number is no name; that it is no text is beside the point."""
+        if isinstance(value, int | float):
+            raise unknown_name(self.what, str(value).lower(), self.names)
+        return value
 
     def _checked(self, name: str) -> str:
         if name not in self.names:

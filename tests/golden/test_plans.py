@@ -19,6 +19,7 @@ PLANNED = (
     "smollm2-135m-rtx",
     "smollm2-135m-w4a16-cpu",
     "smollm2-135m-w4a16-rtx",
+    "smollm2-135m-w8a8-cpu",
 )
 
 

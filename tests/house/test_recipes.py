@@ -28,6 +28,7 @@ IN_PACKAGES = (
     "smollm2-135m-rtx",
     "smollm2-135m-w4a16-cpu",
     "smollm2-135m-w4a16-rtx",
+    "smollm2-135m-w8a8-cpu",
 )
 """Recipes whose model an installed package brings."""
 MODELS = {

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from specc.bundle.certificate import QualityCheck
+from specc.catalog.legality import scheme_runs
 from specc.catalog.schemes import SCHEMES
 from specc.doctor.evidence import PairEvidence
 from specc.doctor.finding import Finding, Fix
@@ -40,16 +41,27 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
             "original's, as was measured of the bundle of this recipe: a draft that was trained against the original "
             "is accepted less often."
         )
-        text = "scheme: fp8 or w8a16, method: gptq, or overrides of the first and last layer; then measure again"
+        text = f"scheme: {_finer(pair)}, method: gptq, or overrides of the first and last layer; then measure again"
         yield Finding("SPC335", "warning", place, evidence, message, Fix(text))
     elif measured is None and scheme is not None and _usually_moved(scheme):
         place = recipe.place("target", "scheme")
         effect = "Its reads are also so small that a draft must be very cheap to pay, the more so at larger batches."
-        yield _typical(place, SCHEMES[scheme].weight_bits, (f"scheme {scheme}", place), effect)
+        yield _typical(pair, place, SCHEMES[scheme].weight_bits, (f"scheme {scheme}", place), effect)
     elif stored in PACKED:
         named = f"blocks of {stored}", f"tensors of {target.choice.model}"
         effect = "Computing with the expanded weights does not bring it back."
-        yield _typical(recipe.place("target", "model"), PACKED[stored], named, effect)
+        yield _typical(pair, recipe.place("target", "model"), PACKED[stored], named, effect)
+
+
+def _finer(pair: PairEvidence) -> str:
+    """Return the schemes of 8 bits that the recipe's back end runs, two at most."""
+    backend = None if pair.plan is None else pair.plan.backend
+    runs = [
+        name
+        for name in ("fp8", "w8a16", "w8a8")
+        if backend is None or scheme_runs(backend.name, name, backend.compute_capabilities)
+    ]
+    return " or ".join(runs[:2])
 
 
 def _moved(check: QualityCheck) -> bool:
@@ -61,15 +73,15 @@ def _usually_moved(scheme: str) -> bool:
     return PERPLEXITY_RATIO.get(SCHEMES[scheme].weight_bits, 1.0) > WORTH_A_WARNING
 
 
-def _typical(place: str, bits: int, named: tuple[str, str], effect: str) -> Finding:
+def _typical(pair: PairEvidence, place: str, bits: int, named: tuple[str, str], effect: str) -> Finding:
     message = (
         f"Speculation reproduces the text of this target, and {bits} bits have already moved it away from the "
         f"original's. {effect}"
     )
     fix = Fix(
-        "hold it against the original with `specc verify BUNDLE --against F32_BUNDLE`; scheme: fp8 or w8a16 moves it "
-        f"less (perplexity of a model of 135M: {PERPLEXITY_RATIO[8]} times that in f32 in 8 bits, "
-        f"{PERPLEXITY_RATIO[4]} in 4), and a quantized draft costs no quality"
+        "hold it against the original with `specc verify BUNDLE --against F32_BUNDLE`; "
+        f"scheme: {_finer(pair)} moves it less (perplexity of a model of 135M: {PERPLEXITY_RATIO[8]} times that in f32 "
+        f"in 8 bits, {PERPLEXITY_RATIO[4]} in 4), and a quantized draft costs no quality"
     )
     return Finding("SPC335", "warning", place, ((f"{bits} bits a weight", place), named), message, fix)
 

@@ -88,6 +88,15 @@ def test_a_measurement_of_another_target_does_not_count(made: Path, override: st
     assert typical(found(made, override))
 
 
+def test_advice_names_schemes_that_the_cpu_runs(made: Path) -> None:
+    for quality in (MOVED, None):
+        certify(made, quality)
+        (finding,) = found(made)
+        assert finding.fix is not None
+        assert "scheme: w8a16 or w8a8" in finding.fix.text
+        assert "fp8" not in finding.fix.text
+
+
 def test_nothing_measured_foreign_or_damaged_leaves_typical_values(made: Path) -> None:
     certify(made, None)
     assert typical(found(made))
