@@ -46,22 +46,24 @@ def _findings(pair: PairEvidence) -> Iterator[Finding]:
     elif measured is None and scheme is not None and _usually_moved(scheme):
         place = recipe.place("target", "scheme")
         effect = "Its reads are also so small that a draft must be very cheap to pay, the more so at larger batches."
-        yield _typical(pair, place, SCHEMES[scheme].weight_bits, (f"scheme {scheme}", place), effect)
+        remedy = f"scheme: {_finer(pair)}"
+        yield _typical(place, SCHEMES[scheme].weight_bits, (f"scheme {scheme}", place), effect, remedy)
     elif stored in PACKED:
         named = f"blocks of {stored}", f"tensors of {target.choice.model}"
         effect = "Computing with the expanded weights does not bring it back."
-        yield _typical(pair, recipe.place("target", "model"), PACKED[stored], named, effect)
+        remedy = "a checkpoint of more bits"
+        yield _typical(recipe.place("target", "model"), PACKED[stored], named, effect, remedy)
 
 
 def _finer(pair: PairEvidence) -> str:
-    """Return the schemes of 8 bits that the recipe's back end runs, two at most."""
-    backend = None if pair.plan is None else pair.plan.backend
-    runs = [
-        name
-        for name in ("fp8", "w8a16", "w8a8")
-        if backend is None or scheme_runs(backend.name, name, backend.compute_capabilities)
-    ]
-    return " or ".join(runs[:2])
+    """Return schemes of 8 bits that the recipe's back end runs, two at most, other than the target's own; or f16."""
+    names = [name for name in ("fp8", "w8a16", "w8a8") if name != pair.target.choice.scheme_name]
+    if pair.plan is not None:
+        backend = pair.plan.backend
+        names = [name for name in names if scheme_runs(backend.name, name, backend.compute_capabilities)]
+    elif pair.gpu.compute_capability is None:
+        names = [name for name in names if scheme_runs("onnxruntime", name, ())]
+    return " or ".join(names[:2]) or "f16"
 
 
 def _moved(check: QualityCheck) -> bool:
@@ -73,14 +75,14 @@ def _usually_moved(scheme: str) -> bool:
     return PERPLEXITY_RATIO.get(SCHEMES[scheme].weight_bits, 1.0) > WORTH_A_WARNING
 
 
-def _typical(pair: PairEvidence, place: str, bits: int, named: tuple[str, str], effect: str) -> Finding:
+def _typical(place: str, bits: int, named: tuple[str, str], effect: str, remedy: str) -> Finding:
     message = (
         f"Speculation reproduces the text of this target, and {bits} bits have already moved it away from the "
         f"original's. {effect}"
     )
     fix = Fix(
         "hold it against the original with `specc verify BUNDLE --against F32_BUNDLE`; "
-        f"scheme: {_finer(pair)} moves it less (perplexity of a model of 135M: {PERPLEXITY_RATIO[8]} times that in f32 "
+        f"{remedy} moves it less (perplexity of a model of 135M: {PERPLEXITY_RATIO[8]} times that in f32 "
         f"in 8 bits, {PERPLEXITY_RATIO[4]} in 4), and a quantized draft costs no quality"
     )
     return Finding("SPC335", "warning", place, ((f"{bits} bits a weight", place), named), message, fix)

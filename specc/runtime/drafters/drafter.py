@@ -22,7 +22,7 @@ class Proposal:
         tokens: the drafts.
         q: what they were drawn from, one row a draft; None when they were not drawn but determined.
         context: of drafts copied from a text, how many tokens before them are the same as before the place, as far as
-            that tells anything; 0 of others.
+            that tells anything; behind a change of the copy, with how many the drafts are as often right; 0 of others.
     """
 
     tokens: tuple[int, ...]

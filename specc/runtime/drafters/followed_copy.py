@@ -18,13 +18,13 @@ LONG_COPIED: Final = 7
 """A copy of so many goes on behind its change: once a token there agrees, drafts are as often right as where so many
 tokens agree, which is nine times of ten."""
 AFTER_CHANGE: Final = 2
-"""Behind the change of a shorter copy, and right behind a changed token that is new to the text, drafts are as often
+"""Behind the change of a shorter copy, and right behind a changed token where no n-gram matches, drafts are as often
 right as where two tokens agree, which is half of the time (docs/drafting.md)."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a text the next token may be copied from, and how many tokens before it agree with those at the end."""
+    """Where in a text the next token may be copied from, and the context of `Proposal` there."""
 
     at: int
     context: int
@@ -65,7 +65,8 @@ class FollowedCopy:
             if known[place.at] == token:
                 self.begin(Place(place.at + 1, min(place.context + 1, MOST_CONTEXT)))
                 return
-        left = self._place if self._place.context >= LEAST_COPIED else NOWHERE
+        repeated = self._place.at == len(known) - 1  # a run of one token: behind its end stands the new token alone
+        left = self._place if self._place.context >= LEAST_COPIED and not repeated else NOWHERE
         self._place, self._left = NOWHERE, left
 
     def _expected(self) -> list[Place]:

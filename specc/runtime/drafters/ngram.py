@@ -16,13 +16,13 @@ Match: TypeAlias = Literal["recent", "leftmost"]
 class NgramDrafter:
     """Looks up the last n committed tokens, the longest n first, and copies what followed an occurrence of them.
 
-    Of the places in the request's own text, in the session's, and of a copy that is under way, also behind a token that
-    it changed, the one goes on before which most tokens agree, the first of these on ties. A copy that reaches the end
-    of the sequence goes on in its own drafts, so that a period repeats. A lookup without a match costs one look into
-    each index for each n.
+    Of the place in the request's own text, that of a copy that is under way, also behind a token that it changed, and
+    that in the session's text the one of most context goes on, the first of these on ties. Right behind a changed token
+    the copy goes on where nothing matches. A copy that reaches the end of the sequence goes on in its own drafts, so
+    that a period repeats. A lookup without a match costs one look into each index for each n.
 
     Args:
-        min_ngram, max_ngram: n.
+        min_ngram, max_ngram: n; a copy under way needs a context of min_ngram too.
         match: which of several occurrences in the request's own text is copied.
         session: outputs of earlier requests; of those the most recent occurrence is copied. None looks at none.
 
@@ -61,13 +61,15 @@ class NgramDrafter:
 
     def propose(self, limit: int) -> Proposal:
         """Return drafts, none when no n-gram at the end has occurred before and no copy was just changed."""
-        own = max(self._match(self._index, self._taken), self._copied.place, key=lambda place: place.context)
+        own = max(
+            self._match(self._index, self._taken), self._enough(self._copied.place), key=lambda place: place.context
+        )
         if self._session is not None:
             other = self._match(self._session.index, -1)
             if other.context > own.context:
                 return Proposal(self._session.copy(other.at, limit), context=other.context)
         if own == NOWHERE:
-            own = self._copied.behind_change
+            own = self._enough(self._copied.behind_change)
         return Proposal(tuple(self._copy(own.at, limit)) if own.context else (), context=own.context)
 
     def _match(self, index: TextIndex, taken: int) -> Place:
@@ -79,6 +81,10 @@ class NgramDrafter:
                 at = followers[taken]
                 return Place(at, agreeing_tokens(index.ids, at, known, MOST_CONTEXT))
         return NOWHERE
+
+    def _enough(self, place: Place) -> Place:
+        """Return the place, `NOWHERE` if it has less context than the smallest n."""
+        return place if place.context >= self._sizes[-1] else NOWHERE
 
     def _copy(self, start: int, limit: int) -> list[int]:
         known = self._index.ids

@@ -83,15 +83,15 @@ def test_equals_a_search_after_every_block_unless_more_agrees_with_a_copy_under_
         own, other = searched(ids, least, most, limit, match=match, outputs=outputs)
         if made != (other if other.context > own.context else own):
             assert made.context > own.context
-            assert made.context >= other.context
+            assert made.context >= max(other.context, least)
             assert made.tokens in [continued(ids, start, limit) for start in range(len(ids))]
 
 
 COPIED = list(range(10, 30))
 
 
-def drafts_after(*answer: int, prompt: list[int] | None = None, limit: int = 3) -> Proposal:
-    drafter = NgramDrafter(min_ngram=1, max_ngram=4)
+def drafts_after(*answer: int, prompt: list[int] | None = None, limit: int = 3, least: int = 1) -> Proposal:
+    drafter = NgramDrafter(min_ngram=least, max_ngram=4)
     drafter.begin([*(COPIED if prompt is None else prompt), 1])
     drafter.observe(answer)
     return drafter.propose(limit)
@@ -126,6 +126,17 @@ def test_a_short_copy_promises_less_behind_its_change():
 @pytest.mark.parametrize("answer", [(*COPIED[:4], 99), (*COPIED[:8], 98, 99), (98, 99)])
 def test_few_tokens_in_a_row_and_two_changes_in_a_row_leave_no_copy(answer):
     assert drafts_after(*answer) == Proposal(())
+
+
+def test_a_run_of_one_token_leaves_no_copy_behind_its_end():
+    assert drafts_after(*[5] * 6, 8, prompt=[5] * 9) == Proposal(())
+    assert drafts_after(*[5] * 6, 8, 5, prompt=[5] * 9).context == 1
+
+
+def test_the_smallest_n_bounds_what_goes_on_behind_a_change():
+    assert drafts_after(*COPIED[:8], 99, least=3) == Proposal(())
+    assert drafts_after(*COPIED[:5], 99, 16, least=3) == Proposal(())
+    assert drafts_after(*COPIED[:8], 99, 19, least=3) == Proposal((20, 21, 22), context=LONG_COPIED)
 
 
 def test_a_changed_token_that_the_text_knows_is_looked_up():
