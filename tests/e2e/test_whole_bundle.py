@@ -69,7 +69,8 @@ def test_the_bundle_has_one_engine_more_over_the_same_files_and_is_certified(fol
 
 @pytest.mark.slow
 def test_its_ids_are_those_of_plain_decoding_and_rounds_are_one_call(folder: Path) -> None:
-    bundle = build(folder, "whole3", "whole")
+    """Without measured costs: by those of a tiny model on a shared machine the calls apart may be the cheaper ones."""
+    bundle = build(folder, "unmeasured3", "whole", more="certify: off")
     with Session.load(bundle) as session:
         rounds = session._draft_runners[0]
         calls, step = [], rounds.step
